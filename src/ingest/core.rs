@@ -164,7 +164,7 @@ impl IngestState {
                 SourceEvent::Containers(list) => {
                     self.running.renamed_containers |= self.session.name_containers(list.clone());
                 }
-                SourceEvent::MeasuredSince(since) => self.units.measured_since(*since),
+                SourceEvent::MeasuredSince(since) => self.units.measured_since(*since, &self.session),
                 SourceEvent::CpuCounts(counts) => self.units.count(counts, self.inputs.slots()),
                 SourceEvent::Counts(_)
                 | SourceEvent::Walks(_)

@@ -274,12 +274,14 @@ impl Units {
     }
 
     /// Marks all existing events as measured since a time. Units that waited for some of them start then.
-    pub(crate) fn measured_since(&mut self, time: u64) {
-        for running in self.list.iter_mut().filter(|running| running.fresh) {
+    pub(crate) fn measured_since(&mut self, time: u64, session: &Session) {
+        let Self { list, names, own, .. } = self;
+        for running in list.iter_mut().filter(|running| running.fresh) {
             running.fresh = false;
             (running.since, running.measured, running.lost) = (time, time, 0);
             (running.read_at, running.readings) = (None, FxHashMap::default());
             running.unit.reset(time);
+            running.unit.begin(&mut Context::new(session, names, own));
         }
         (self.now, self.begun) = (self.now.max(time), true);
     }

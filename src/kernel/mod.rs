@@ -19,7 +19,7 @@ pub mod walk;
 pub use bpf::btf;
 pub(crate) use bpf::strings;
 pub(crate) use files::mapped;
-pub use machine::{cgroup, cpus, host, identity, sockets};
+pub use machine::{cgroup, cpus, host, identity, peers, sockets};
 pub(crate) use perf_event::ring;
 #[cfg(test)]
 pub(crate) use perf_event::tests as fake;

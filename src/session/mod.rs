@@ -27,7 +27,9 @@ use hashbrown::HashMap;
 use rustc_hash::FxHashMap;
 
 pub use crate::kernel::blocked::BlockedThread;
-pub use crate::kernel::sockets::TcpSocket;
+pub use crate::kernel::peers::OtherEnds;
+pub(crate) use crate::kernel::peers::unix_name;
+pub use crate::kernel::sockets::{TcpCounters, TcpMonitor, TcpSocket};
 use crate::kernel::{cgroup, procfs};
 use crate::record::Record;
 use crate::record::open_spans::ThreadChange;

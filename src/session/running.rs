@@ -5,12 +5,14 @@ use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashMap;
 
-use crate::kernel::{blocked, procfs, sockets};
+use crate::kernel::{blocked, peers, procfs, sockets};
 use crate::record::kinds::{FileId, Mmap, TaskRecord};
 
 use super::host::Thread;
 use super::space::AddressSpace;
-use super::{BlockedThread, MAX_TOLD, Origin, Session, SideBandEvent, TcpSocket, is_unnamed, unnamed};
+use super::{
+    BlockedThread, MAX_TOLD, Origin, OtherEnds, Session, SideBandEvent, TcpMonitor, TcpSocket, is_unnamed, unnamed,
+};
 
 /// The maximum number of blocked threads to look up: each takes three reads.
 const MAX_BLOCKED: usize = 1 << 14;
@@ -166,8 +168,8 @@ impl Session {
     }
 
     /// Returns the TCP sockets of a live machine in all its network namespaces; `None` for a recording.
-    pub(crate) fn tcp_sockets(&self) -> Option<Vec<TcpSocket>> {
-        (self.origin == Origin::Live).then(sockets::tcp_sockets)
+    pub(crate) fn tcp_sockets(&self, monitor: &mut TcpMonitor) -> Option<Vec<TcpSocket>> {
+        (self.origin == Origin::Live).then(|| monitor.sockets())
     }
 
     /// Returns a process for each socket of a live machine, by the socket's inode.
@@ -184,6 +186,22 @@ impl Session {
     /// Returns the link of a live process's open file: its path, or its kind and number.
     pub(crate) fn open_file(&self, pid: i32, fd: i32) -> Option<String> {
         (self.origin == Origin::Live).then(|| procfs::link(&format!("/proc/{pid}/fd/{fd}"))).flatten()
+    }
+
+    /// Returns the other ends of the sockets and pipes of a live machine.
+    pub(crate) fn other_ends(&self) -> OtherEnds {
+        const PATIENCE: Duration = Duration::from_millis(100);
+        if self.origin == Origin::Live { peers::other_ends(PATIENCE) } else { OtherEnds::default() }
+    }
+
+    /// Returns the inode of a link of [`Session::open_file`] to a `socket` or `pipe`.
+    pub(crate) fn inode_of_link(link: &str, kind: &str) -> Option<u64> {
+        peers::inode_of(link, kind)
+    }
+
+    /// Whether a descriptor of a live process is open for writing only.
+    pub(crate) fn writes_only(&self, pid: i32, fd: i32) -> bool {
+        self.origin == Origin::Live && peers::writes(pid, fd)
     }
 
     /// Returns the working directory of a live process.

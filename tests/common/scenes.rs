@@ -179,7 +179,14 @@ pub fn tcp() -> Stage {
         s.event(role, name, &fields, "\"reason=%s\", __print_symbolic(REC->reason, { 1, \"NO_SOCKET\" })");
     }
     let drop = ["long location", "long rx_sk", "unsigned short protocol", "int reason"];
-    s.event(5, "skb:kfree_skb", &drop, "\"reason: %s\", __print_symbolic(REC->reason, { 3, \"NO_SOCKET\" })");
+    s.event(
+        5,
+        "skb:kfree_skb",
+        &drop,
+        "\"reason: %s\", __print_symbolic(REC->reason, { 3, \"NO_SOCKET\" }, { 57, \"TCP_ZEROWINDOW\" })",
+    );
+    let synack: Vec<&str> = with("long skaddr;long req").collect();
+    s.event(6, "tcp:tcp_retransmit_synack", &synack, "\"\"");
     s.call(7, "web");
     s.call(8, "db");
     s

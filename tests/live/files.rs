@@ -6,18 +6,22 @@ use crate::compiled::{CompiledProgram, unit_answer};
 
 const WORK: &str = r#"
 #define _GNU_SOURCE
+#include <arpa/inet.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <stdio.h>
+#include <sys/sendfile.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 static char buffer[4096];
 int main(int argc, char **argv) {
   // The paths are in memory that was touched.
-  char path[512], second[512], missing[512];
+  char path[512], second[512], third[512], missing[512];
   alarm(600);
   sprintf(path, "%s/out", argv[1]);
   sprintf(second, "%s/other", argv[1]);
+  sprintf(third, "%s/sent", argv[1]);
   sprintf(missing, "%s/missing\033[2J", argv[1]);
   int out = open(path, O_CREAT | O_WRONLY | O_TRUNC, 0600);
   for (int i = 0; i < 100; i++) if (write(out, buffer, 4096) != 4096) return 3;
@@ -27,6 +31,9 @@ int main(int argc, char **argv) {
   int in = open(path, O_RDONLY | O_CLOEXEC);
   for (int i = 0; i < 50; i++) if (read(in, buffer, 1000) != 1000) return 5;
   if (pread(in, buffer, 500, 0) != 500) return 6;
+  int sent = open(third, O_CREAT | O_WRONLY, 0600);
+  if (sendfile(sent, in, 0, 1500) != 1500) return 10;
+  close(sent);
   int copy = dup(in);
   close(in);
   // The number of the closed descriptor is used again.
@@ -36,6 +43,9 @@ int main(int argc, char **argv) {
   wait(0);
   for (int i = 0; i < 9; i++) if (open(missing, O_RDONLY) >= 0) return 8;
   if (write(copy, buffer, 1) >= 0) return 9;
+  struct sockaddr_in closed = {.sin_family = AF_INET, .sin_port = htons(1)};
+  closed.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (connect(socket(AF_INET, SOCK_STREAM, 0), (void *)&closed, sizeof closed) == 0) return 11;
   return 0;
 }
 "#;
@@ -65,7 +75,8 @@ fn operations_and_bytes_are_those_of_the_program() {
         let columns = ["opens", "reads", "read_bytes", "writes", "written_bytes", "syncs", "errors"];
         columns.map(|column| row[column].as_u64().unwrap_or(0))
     };
-    assert_eq!(of("out"), [2, 52, 50_000 + 500 + 300, 102, 409_600 + 1024, 2, 1]);
+    assert_eq!(of("out"), [2, 53, 50_000 + 500 + 300 + 1500, 102, 409_600 + 1024, 2, 1]);
+    assert_eq!(of("sent"), [1, 0, 0, 1, 1500, 0, 0]);
     assert_eq!(of("other"), [1, 0, 0, 1, 77, 0, 0]);
     assert_eq!(of("missing\u{1b}[2J"), [9, 0, 0, 0, 0, 0, 9]);
 }
@@ -81,4 +92,26 @@ fn a_failed_call_has_its_arguments() {
     let row = rows.iter().find(|row| row["call"] == "openat" && row["errno"] == "ENOENT").expect("a failed call");
     let path = format!("{}/missing\u{1b}[2J", work.dir.path().display());
     assert_eq!(row["last_call"], format!("openat({path:?}, RDONLY)"));
+}
+
+/// Chosen calls are lines in order of time, with their paths and socket addresses.
+#[test]
+fn chosen_calls_are_lines() {
+    let Some(work) = work() else { return };
+    let answer = answer(&["syscalls", "-e", "openat,connect"], &work);
+    let panels = answer["panels"].as_array().expect("panels");
+    let lines = panels.iter().find(|panel| panel["title"] == "Lines").expect("a panel");
+    let lines: Vec<&str> =
+        lines["rows"].as_array().expect("rows").iter().filter_map(|row| row["line"].as_str()).collect();
+    let own = |name: &str| format!("openat({:?}, ", work.dir.path().join(name).display().to_string());
+    let places =
+        ["out", "other", "missing\u{1b}[2J"].map(|name| lines.iter().position(|line| line.starts_with(&own(name))));
+    assert!(places.is_sorted() && places[0].is_some(), "{lines:#?}");
+    let missing = lines.iter().filter(|line| **line == format!("{}RDONLY) = -ENOENT", own("missing\u{1b}[2J")));
+    assert_eq!(missing.count(), 9, "{lines:#?}");
+    let connects = lines.iter().filter(|line| line.starts_with("connect("));
+    assert!(
+        connects.clone().count() == 1 && connects.clone().all(|line| line.ends_with(" → 127.0.0.1:1) = -ECONNREFUSED"))
+    );
+    assert!(lines.iter().all(|line| line.starts_with("openat(") || line.starts_with("connect(")));
 }

@@ -1,7 +1,12 @@
 //! `tcp` on a program in a network namespace of its own, whose counters say how many connections it had.
 
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
 use serde_json::Value;
 
+use crate::common::process::{Gates, Running};
+use crate::common::program;
 use crate::compiled::{CompiledProgram, unit_answer};
 
 /// Connects, is refused, resets, and writes down the counters of its namespace: active opens, passive opens, failed
@@ -65,6 +70,82 @@ int main(int argc, char **argv) {
 
 fn sum(rows: &Value, column: &str) -> u64 {
     rows.as_array().into_iter().flatten().filter_map(|row| row[column].as_u64()).sum()
+}
+
+/// Connects in a namespace of its own, waits, fills the listen queue, then sends 5000 bytes one way and 300 the other.
+const EARLIER: &str = r#"
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <net/if.h>
+#include <sched.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+  char data[5000] = "", ready[512], go[512];
+  struct ifreq lo = {.ifr_name = "lo"};
+  struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(7002)};
+  a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  alarm(120);
+  sprintf(ready, "%s/ready", argv[1]);
+  sprintf(go, "%s/go", argv[1]);
+  if (unshare(CLONE_NEWNET)) return 2;
+  int s = socket(AF_INET, SOCK_STREAM, 0), c = socket(AF_INET, SOCK_STREAM, 0);
+  ioctl(s, SIOCGIFFLAGS, &lo);
+  lo.ifr_flags |= IFF_UP | IFF_RUNNING;
+  if (ioctl(s, SIOCSIFFLAGS, &lo) || bind(s, (void *)&a, sizeof a) || listen(s, 1)) return 3;
+  if (connect(c, (void *)&a, sizeof a)) return 4;
+  int o = accept(s, 0, 0);
+  if (write(c, data, 700) != 700 || recv(o, data, 700, MSG_WAITALL) != 700) return 5;
+  fclose(fopen(ready, "w"));
+  while (access(go, F_OK)) usleep(10000);
+  for (int i = 0; i < 5; i++) connect(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0), (void *)&a, sizeof a);
+  if (write(c, data, 5000) != 5000 || recv(o, data, 5000, MSG_WAITALL) != 5000) return 6;
+  if (write(o, data, 300) != 300 || recv(c, data, 300, MSG_WAITALL) != 300) return 7;
+  close(c);
+  close(o);
+  for (;;) pause();
+}
+"#;
+
+/// Connections from before the measurement count for their process, with the bytes since its start. A full listen
+/// queue is named.
+#[test]
+fn earlier_connections_have_their_process_and_bytes() {
+    let Some(earlier) = CompiledProgram::of("earlier", EARLIER, &["-O1"]) else { return };
+    let gates = Gates(earlier.dir.path());
+    let peers = Running(Command::new(&earlier.path).arg(earlier.dir.path()).spawn().expect("starts"));
+    gates.until("ready");
+    let mut measured = program();
+    measured.args(["tcp", "--batch", "--format", "json", "-i", "1s", "-p", &peers.pid().to_string()]);
+    let mut measured = Running(measured.stdout(Stdio::piped()).spawn().expect("starts"));
+    let lines = BufReader::new(measured.0.stdout.take().expect("a pipe")).lines();
+    let (mut sums, mut is_full) = ([0; 3], false);
+    for line in lines.take(60) {
+        let answer: Value = serde_json::from_str(&line.expect("a line")).expect("JSON");
+        println!("{answer}");
+        // The sockets from before have been read.
+        gates.open("go");
+        let panels = answer["panels"].as_array().expect("panels");
+        let rows = |title: &str| panels.iter().find(|panel| panel["title"] == title).map(|panel| panel["rows"].clone());
+        let (all, found) = (rows("Processes").expect("rows"), rows("Peers").expect("rows"));
+        let columns = ["sent_bytes", "received_bytes", "closed"];
+        columns.iter().zip(&mut sums).for_each(|(column, of)| *of += sum(&all, column));
+        assert!(all.as_array().into_iter().flatten().all(|row| row["comm"] == "earlier"), "{all}");
+        let named = found.as_array().into_iter().flatten().map(|row| (&row["peer"], &row["way"]));
+        for (peer, way) in named {
+            let client = peer == "127.0.0.1:7002" && way == "to";
+            assert!(client || peer == "127.0.0.1" && way == "from", "{found}");
+        }
+        let note = panels.iter().find(|panel| panel["title"] == "Peers").and_then(|panel| panel["note"].as_str());
+        is_full |= note.is_some_and(|note| note.contains("port 7002 dropped"));
+        // The kernel counts the end of each connection as a byte.
+        if sums == [5300, 5302, 2] && is_full {
+            return;
+        }
+    }
+    panic!("{sums:?}");
 }
 
 /// Each connection counts once, for the process that owns it, as in the counters of the namespace.

@@ -5,7 +5,7 @@ use perfprof_tui::record::Record;
 use perfprof_tui::record::kinds::TaskRecord;
 
 use crate::common::scenes::{FILE_CALLS, MS, US, file_call, files, open_file, scene, syscalls_with_arguments};
-use crate::common::stage::{cell, number, rows};
+use crate::common::stage::{Stage, cell, number, rows};
 
 fn panel<'a>(panels: &'a [Panel], title: &str) -> &'a Panel {
     panels.iter().find(|panel| panel.title == title).unwrap_or_else(|| panic!("no panel {title}"))
@@ -60,6 +60,21 @@ fn a_child_has_the_files_of_its_parent() {
     assert_eq!(found, [["/first", "10"], ["/second", "20"]]);
 }
 
+/// A copy reads one file and writes another; its time is that of the read.
+#[test]
+fn a_copy_has_its_time_once() {
+    let sendfile = if cfg!(target_arch = "aarch64") { 71 } else { 40 };
+    let mut s = files();
+    open_file(&mut s, MS, US, 1, "/from", 3);
+    open_file(&mut s, 2 * MS, 2 * US, 1, "/to", 4);
+    file_call(&mut s, 3 * MS, 5 * MS, 1, sendfile, "\u{4}\0\0\0\0\0\0\0\u{3}", 500);
+    let panels = s.panels();
+    let found = texts(panel(&panels, "Files"), ["file", "reads", "read_bytes", "writes", "written_bytes", "total_ns"]);
+    assert_eq!(found, [["/from", "1", "500", "", "", "5001000"], ["/to", "", "", "1", "500", "2000"]]);
+    let slow = texts(panel(&panels, "Slowest"), ["call", "file"]);
+    assert_eq!(slow, [["read", "/from"], ["open", "/to"], ["open", "/from"]]);
+}
+
 /// A call without an end, an end without a call, and lost records give no figures.
 #[test]
 fn only_whole_calls_count() {
@@ -103,8 +118,54 @@ fn calls_have_their_arguments() {
     let panels = s.panels();
     let errors = texts(panel(&panels, "Errors"), ["call", "errno", "last_by", "last_call"]);
     assert_eq!(errors, [["openat", "ENOENT", "app-1", "openat(3, \"/etc/app.conf\", RDONLY)"]]);
+    let lines = texts(panel(&panels, "Lines"), ["line"]);
+    assert_eq!(lines, [["openat(3, \"/etc/app.conf\", RDONLY) = -ENOENT"]]);
     let slow = texts(panel(&panels, "Slowest"), ["result", "line"]);
     assert_eq!(slow, [["10", "read(7, 0, 0)"], ["-2", "openat(3, \"/etc/app.conf\", RDONLY)"]]);
+}
+
+/// Chosen calls are lines, with their paths and addresses; others do not count.
+#[test]
+fn chosen_calls_are_lines() {
+    use crate::common::stage::Value::{N, T};
+    let [read, _, openat, _] = FILE_CALLS;
+    let connect = if cfg!(target_arch = "aarch64") { 203 } else { 42 };
+    let spec = perfprof_tui::units::find("syscalls").expect("a unit");
+    let mut s = Stage::new(spec, &["-e", "openat,connect"]);
+    s.event(0, "raw_syscalls:sys_enter", &["long id", "char args[48]"], "\"\"");
+    s.event(1, "raw_syscalls:sys_exit", &["long id", "long ret"], "\"\"");
+    s.event(2, "syscalls:sys_enter_connect", &["u8 uservaddr_val[112]"], "\"\"");
+    s.event(3, "syscalls:sys_enter_openat", &["char __filename_val[32]"], "\"\"");
+    s.call(1, "app");
+    let stack = s.stack(&["main", "reload", "open"]);
+    for (at, number, fd, result) in
+        [(1, openat, "\u{3}", -2), (2, read, "\u{7}", 10), (3, connect, "\u{c}", -115), (4, openat, "\u{3}", 5)]
+    {
+        let enter = s.hit(0, at * MS);
+        s.give(enter, &[N(number), T(fd)]);
+        if number == openat {
+            let path = perfprof_tui::units::kit::UnitSample { stack, ..s.hit(3, at * MS) };
+            s.give(path, &[T("/etc/app.conf")]);
+        } else if number == connect {
+            let address = s.hit(2, at * MS);
+            s.give(address, &[T("\u{2}\0\u{15}8\n\0\u{3}\u{7}")]);
+        }
+        let exit = s.hit(1, at * MS + US);
+        s.give(exit, &[N(number), N(result)]);
+    }
+    let panels = s.panels();
+    let lines = texts(panel(&panels, "Lines"), ["comm", "line", "ns"]);
+    assert_eq!(
+        lines,
+        [
+            ["app", "openat(3, \"/etc/app.conf\", RDONLY) = -ENOENT", "1000"],
+            ["app", "connect(12 → 10.0.3.7:5432) = -EINPROGRESS", "1000"],
+            ["app", "openat(3, \"/etc/app.conf\", RDONLY) = 5", "1000"],
+        ]
+    );
+    let functions = texts(panel(&panels, "Stack of the call under the cursor"), ["function"]);
+    assert_eq!(functions, [["open"], ["reload"], ["main"]]);
+    assert_eq!(texts(panel(&panels, "Calls"), ["call"]), [["openat"], ["connect"]]);
 }
 
 /// A hostile path must not control the terminal.

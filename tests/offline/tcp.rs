@@ -4,7 +4,7 @@ use perfprof_tui::panel::Panel;
 use perfprof_tui::source::live::Target;
 use perfprof_tui::units::kit::UnitSample;
 
-use crate::common::scenes::{CLIENT, HERE, MS, THERE, scene, socket, tcp};
+use crate::common::scenes::{CLIENT, HERE, MS, THERE, US, scene, socket, tcp};
 use crate::common::stage::{Value, cell, number, rows, with_target};
 
 fn panel<'a>(panels: &'a [Panel], title: &str) -> &'a Panel {
@@ -87,6 +87,72 @@ fn ends_without_a_start() {
     let panels = s.panels();
     let peers = texts(panel(&panels, "Peers"), ["peer", "way", "opened", "failed"]);
     assert_eq!(peers[0], ["10.0.3.7:80", "to", "1", "1"]);
+}
+
+/// Up to Linux 6.10, the kernel reports the error of a timeout before the end of the connection.
+#[test]
+fn an_error_may_precede_its_connections_end() {
+    let mut s = tcp();
+    for (socket_at, port) in [(0xa0, 40_000), (0xb0, 40_001)] {
+        socket(&mut s, 0, MS, 7, &[socket_at, 7, 2], [0, 80], [HERE, THERE]);
+        socket(&mut s, 1, 9 * MS, 0, &[110], [port, 80], [HERE, THERE]);
+        socket(&mut s, 0, 9 * MS, 0, &[socket_at, 2, 7], [port, 80], [HERE, THERE]);
+    }
+    // An error is not that of another connection, which ends next.
+    socket(&mut s, 1, 10 * MS, 0, &[113], [41_000, 80], [HERE, THERE]);
+    socket(&mut s, 0, 11 * MS, 7, &[0xc0, 7, 2], [0, 80], [HERE, CLIENT]);
+    socket(&mut s, 0, 12 * MS, 0, &[0xc0, 2, 7], [41_001, 80], [HERE, CLIENT]);
+    let panels = s.panels();
+    let errors = texts(panel(&panels, "Errors"), ["peer", "errno", "errors", "failed"]);
+    assert_eq!(errors, [["10.0.3.7:80", "ETIMEDOUT", "2", "2"]]);
+}
+
+#[test]
+fn a_lossy_peer_is_named() {
+    let mut s = tcp();
+    socket(&mut s, 0, 0, 8, &[0xd0, 7, 10], [5432, 0], [[0; 4], [0; 4]]);
+    socket(&mut s, 0, MS, 7, &[0xa0, 7, 2], [0, 80], [HERE, THERE]);
+    socket(&mut s, 0, 2 * MS, 0, &[0xa0, 2, 1], [40_000, 80], [HERE, THERE]);
+    for i in 0..5 {
+        socket(&mut s, 2, (3 + i) * MS, 0, &[0xa0], [40_000, 80], [HERE, THERE]);
+    }
+    // An answer to a connection that is not open yet is sent again by its listening socket.
+    socket(&mut s, 6, 9 * MS, 0, &[0xd0, 0xe0], [5432, 50_000], [HERE, CLIENT]);
+    let panels = s.panels();
+    let peers = panel(&panels, "Peers");
+    assert_eq!(texts(peers, ["peer", "retransmits"]), [["10.0.3.7:80", "5"], ["10.0.9.9", "1"]]);
+    assert_eq!(peers.note, "5 retransmits to 10.0.3.7:80");
+    assert_eq!(texts(panel(&panels, "Listening ports"), ["port", "retransmits"]), [[":5432", "1"]]);
+}
+
+#[test]
+fn a_peer_that_resets_is_named() {
+    let mut s = tcp();
+    socket(&mut s, 0, 0, 8, &[0xd0, 7, 10], [5432, 0], [[0; 4], [0; 4]]);
+    for i in 0..3 {
+        let (at, port) = ((1 + i) * MS, 50_000 + i as i64);
+        socket(&mut s, 0, at, 0, &[0xc0, 10, 3], [5432, port], [HERE, CLIENT]);
+        socket(&mut s, 0, at, 0, &[0xc0, 3, 1], [5432, port], [HERE, CLIENT]);
+        socket(&mut s, 4, at + US, 0, &[0xc0], [5432, port], [HERE, CLIENT]);
+        socket(&mut s, 0, at + US, 0, &[0xc0, 1, 7], [5432, port], [HERE, CLIENT]);
+    }
+    assert_eq!(panel(&s.panels(), "Peers").note, "10.0.9.9 reset 3 connections");
+}
+
+/// Packets that a full queue or window drops count for the connection; others do not.
+#[test]
+fn full_queues_count_for_their_connection() {
+    let mut s = tcp();
+    socket(&mut s, 0, MS, 7, &[0xa0, 7, 2], [0, 80], [HERE, THERE]);
+    socket(&mut s, 0, 2 * MS, 0, &[0xa0, 2, 1], [40_000, 80], [HERE, THERE]);
+    for (at, reason) in [(0xa0, 57), (0xa0, 57), (0xa0, 3), (0, 57)] {
+        let hit = s.hit(5, 3 * MS);
+        s.give(hit, &[Value::N(0x99), Value::N(at), Value::N(0x800), Value::N(reason)]);
+    }
+    let panels = s.panels();
+    assert_eq!(texts(panel(&panels, "Peers"), ["peer", "overflows"]), [["10.0.3.7:80", "2"]]);
+    let drops = texts(panel(&panels, "Drops and resets"), ["reason", "times"]);
+    assert_eq!(drops, [["TCP_ZEROWINDOW", "3"], ["NO_SOCKET", "1"]]);
 }
 
 /// Other protocols have the same events.

@@ -1,6 +1,8 @@
 //! String arguments of system calls. The kernel records only their addresses; a live session reads the strings in the
 //! kernel and writes records in the layout of Linux 6.19 and later: next to `filename`, a field `__filename_val` has
-//! the text. The words of a futex are read likewise.
+//! the text. The words of a futex and socket addresses are read likewise.
+
+use crate::kernel::strings::UserBytes;
 
 use super::format::{Format, text_of};
 
@@ -13,12 +15,16 @@ pub(crate) struct Strings {
     pub(crate) addresses: Vec<usize>,
     /// Offset of the location words of the texts, four bytes each.
     pub(crate) at: usize,
-    /// Whether the address is that of a futex: then [`FUTEX_WORDS`] are read.
-    pub(crate) is_futex: bool,
+    /// The bytes that are read at the only address instead of a string.
+    pub(crate) bytes: Option<UserBytes>,
 }
 
 /// The words at the address of a futex: its own, and those that glibc's mutexes have behind it. Fields of four bytes.
 pub(crate) const FUTEX_WORDS: [&str; 3] = ["uaddr_val", "uaddr_count", "uaddr_owner"];
+
+/// The calls with a socket address, and the fields of the address and its length.
+const WITH_SOCKET_ADDRESS: [(&str, &str, &str); 2] =
+    [("sys_enter_connect", "uservaddr", "addrlen"), ("sys_enter_bind", "umyaddr", "addrlen")];
 
 impl Strings {
     /// Finds the strings of a tracepoint. `None` if it does not have any, or the kernel records their text.
@@ -34,12 +40,15 @@ impl Strings {
         };
         let strings = format.fields.iter().filter(|field| ends_in_nul(&field.kind, &field.name) && field.size == 8);
         let mut addresses: Vec<usize> = strings.map(|field| field.offset).take(MOST).collect();
-        let is_futex = format.name == "sys_enter_futex";
-        if is_futex {
-            addresses.extend(format.field("uaddr").filter(|field| field.size == 8).map(|field| field.offset));
-        }
+        let offset = |name: &str| format.field(name).filter(|field| field.size == 8).map(|field| field.offset);
+        let socket = WITH_SOCKET_ADDRESS.iter().find(|(call, ..)| *call == format.name);
+        let bytes = match socket {
+            Some((_, address, len)) => offset(address).zip(offset(len).map(UserBytes::socket_address)),
+            None => offset("uaddr").filter(|_| format.name == "sys_enter_futex").map(|at| (at, UserBytes::FUTEX)),
+        };
+        addresses.extend(bytes.map(|(at, _)| at));
         let at = format.fields.iter().map(|field| field.offset + field.size).max()?;
-        (!addresses.is_empty()).then_some(Self { addresses, at, is_futex })
+        (!addresses.is_empty()).then_some(Self { addresses, at, bytes: bytes.map(|(_, bytes)| bytes) })
     }
 }
 
@@ -48,10 +57,8 @@ pub(crate) fn described(system: &str, text: &str) -> String {
     let Some(strings) = Strings::of(&format) else { return text.to_owned() };
     let (head, print) = text.split_once("\nprint fmt: ").unwrap_or((text, ""));
     let (mut head, mut print) = (head.trim_end().to_owned() + "\n", print.to_owned());
-    if strings.is_futex {
-        for (i, name) in FUTEX_WORDS.iter().enumerate() {
-            head += &format!("\tfield:u32 {name};\toffset:{};\tsize:4;\tsigned:0;\n", strings.at + 4 * i);
-        }
+    if let Some(bytes) = strings.bytes {
+        head += &bytes_described(&format, &strings, bytes);
         return format!("{head}\nprint fmt: {print}");
     }
     let fields = strings.addresses.iter().filter_map(|at| format.fields.iter().find(|field| field.offset == *at));
@@ -66,6 +73,18 @@ pub(crate) fn described(system: &str, text: &str) -> String {
         print = print.replacen(&given, &format!("{given}, __get_str({own})"), 1);
     }
     format!("{head}\nprint fmt: {print}")
+}
+
+fn bytes_described(format: &Format, strings: &Strings, bytes: UserBytes) -> String {
+    if bytes == UserBytes::FUTEX {
+        let word = |(i, name): (usize, &&str)| {
+            format!("\tfield:u32 {name};\toffset:{};\tsize:4;\tsigned:0;\n", strings.at + 4 * i)
+        };
+        return FUTEX_WORDS.iter().enumerate().map(word).collect();
+    }
+    let named = format.fields.iter().find(|field| strings.addresses.contains(&field.offset));
+    let (name, most) = (named.map_or("address", |field| field.name.as_str()), bytes.most);
+    format!("\tfield:u8 {name}_val[{most}];\toffset:{};\tsize:{most};\tsigned:0;\n", strings.at)
 }
 
 #[cfg(test)]

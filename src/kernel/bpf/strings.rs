@@ -1,4 +1,4 @@
-//! BPF programs that read the string arguments of a system call while the calling task's memory is readable, and write
+//! BPF programs that read the strings, futexes and socket addresses that a system call names while the calling task's memory is readable, and write
 //! them as a separate record before the call's record.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -100,38 +100,59 @@ impl StringLayout {
     }
 }
 
-/// Bytes of a futex that are read: its word and the two behind it, which glibc's mutexes have.
-pub(crate) const FUTEX_BYTES: usize = 12;
-
-/// Returns the bytes of a futex in a record: the tracepoint, the result, the bytes. `None` if they could not be read.
-pub(crate) fn futex_bytes(record: &[u8]) -> Option<&[u8]> {
-    record.get(8..16)?.iter().all(|byte| *byte == 0).then(|| record.get(16..16 + FUTEX_BYTES))?
+/// Bytes at an address that are read instead of a string.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct UserBytes {
+    /// Their maximum number; a record has as many, the rest are zero.
+    pub(crate) most: usize,
+    /// The offset of their number in the tracepoint's record; without it, all are read.
+    pub(crate) len_at: Option<usize>,
 }
 
-/// Generates the program for a futex whose address is at this offset in a tracepoint's record.
-fn futex_program(tracepoint: u64, address: usize, events: BorrowedFd<'_>) -> Vec<u64> {
-    const BASE: i32 = -32;
-    vec![
-        op(MOV_X, 6, 1, 0, 0),
-        op(ST_DW, 10, 0, BASE, tracepoint as i32),
-        op(LDX_DW, 3, 6, address as i32, 0),
-        op(MOV_X, 1, 10, 0, 0),
-        op(ADD_K, 1, 0, 0, BASE + 16),
-        op(MOV_K, 2, 0, 0, FUTEX_BYTES as i32),
-        op(CALL, 0, 0, 0, PROBE_READ_USER),
-        op(STX_DW, 10, 0, BASE + 8, 0),
-        op(MOV_X, 1, 6, 0, 0),
-        op(LD_MAP, 2, 0, 0, events.as_raw_fd()),
-        0,
-        op(MOV32_K, 3, 0, 0, CURRENT_CPU),
-        op(MOV_X, 4, 10, 0, 0),
-        op(ADD_K, 4, 0, 0, BASE),
-        op(MOV_K, 5, 0, 0, 16 + FUTEX_BYTES as i32),
-        op(CALL, 0, 0, 0, PERF_EVENT_OUTPUT),
-        // Other tracers of the call receive it, too.
-        op(MOV_K, 0, 0, 0, 1),
-        op(EXIT, 0, 0, 0, 0),
-    ]
+impl UserBytes {
+    /// The word of a futex and the two behind it, which glibc's mutexes have.
+    pub(crate) const FUTEX: Self = Self { most: 12, len_at: None };
+
+    /// A `sockaddr` whose length is at an offset of the tracepoint's record: those of unix sockets are the longest.
+    pub(crate) const fn socket_address(len_at: usize) -> Self {
+        Self { most: 112, len_at: Some(len_at) }
+    }
+
+    /// Returns the bytes in a record: the tracepoint, the result, the bytes. `None` if they could not be read.
+    pub(crate) fn of(self, record: &[u8]) -> Option<&[u8]> {
+        record.get(8..16)?.iter().all(|byte| *byte == 0).then(|| record.get(16..16 + self.most))?
+    }
+
+    /// Generates the program for bytes whose address is at this offset in a tracepoint's record.
+    fn program(self, tracepoint: u64, address: usize, events: BorrowedFd<'_>) -> Vec<u64> {
+        let (most, words) = (self.most as i32, self.most.div_ceil(8));
+        let base = -(16 + 8 * words as i32);
+        let mut code = vec![op(MOV_X, 6, 1, 0, 0), op(ST_DW, 10, 0, base, tracepoint as i32)];
+        code.extend((0..words as i32).map(|i| op(ST_DW, 10, 0, base + 16 + 8 * i, 0)));
+        if let Some(len_at) = self.len_at {
+            code.extend([op(LDX_DW, 2, 6, len_at as i32, 0), op(JLE_K, 2, 0, 1, most)]);
+        }
+        code.extend([
+            op(MOV_K, 2, 0, 0, most),
+            op(LDX_DW, 3, 6, address as i32, 0),
+            op(MOV_X, 1, 10, 0, 0),
+            op(ADD_K, 1, 0, 0, base + 16),
+            op(CALL, 0, 0, 0, PROBE_READ_USER),
+            op(STX_DW, 10, 0, base + 8, 0),
+            op(MOV_X, 1, 6, 0, 0),
+            op(LD_MAP, 2, 0, 0, events.as_raw_fd()),
+            0,
+            op(MOV32_K, 3, 0, 0, CURRENT_CPU),
+            op(MOV_X, 4, 10, 0, 0),
+            op(ADD_K, 4, 0, 0, base),
+            op(MOV_K, 5, 0, 0, 16 + most),
+            op(CALL, 0, 0, 0, PERF_EVENT_OUTPUT),
+            // Other tracers of the call receive it, too.
+            op(MOV_K, 0, 0, 0, 1),
+            op(EXIT, 0, 0, 0, 0),
+        ]);
+        code
+    }
 }
 
 #[derive(Debug)]
@@ -150,10 +171,15 @@ impl ProgramOutputs {
     }
 
     /// Loads a program for a tracepoint's event (CAP_BPF and CAP_PERFMON, or CAP_SYS_ADMIN). It reads the strings at
-    /// these addresses, or the words of a futex.
-    pub(crate) fn load(&self, tracepoint: u64, addresses: &[usize], is_futex: bool) -> Result<OwnedFd, LoadError> {
-        let code = match addresses {
-            [address] if is_futex => futex_program(tracepoint, *address, self.0.as_fd()),
+    /// these addresses, or bytes at the only one.
+    pub(crate) fn load(
+        &self,
+        tracepoint: u64,
+        addresses: &[usize],
+        bytes: Option<UserBytes>,
+    ) -> Result<OwnedFd, LoadError> {
+        let code = match (addresses, bytes) {
+            ([address], Some(bytes)) => bytes.program(tracepoint, *address, self.0.as_fd()),
             _ => StringLayout::new(addresses.len()).program(tracepoint, addresses, self.0.as_fd()),
         };
         calls::load(&BpfCode { runs: ProgramType::Tracepoint, instructions: &code, licence: c"GPL", types: None })

@@ -4,4 +4,6 @@ pub mod cgroup;
 pub mod cpus;
 pub mod host;
 pub mod identity;
+mod inet_diag;
+pub mod peers;
 pub mod sockets;

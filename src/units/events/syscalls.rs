@@ -1,6 +1,8 @@
 //! `syscalls`: time of system calls, their errors, and the calls that block right now.
 
 mod arguments;
+mod choice;
+mod lines;
 mod names;
 
 use std::collections::BTreeMap;
@@ -10,10 +12,14 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::panel::row_order::arrange_by_key;
 use crate::panel::unit;
+use crate::units::kit::descriptors::DescriptorNames;
 use crate::units::kit::prelude::*;
+use crate::units::kit::socket_address;
 use crate::units::kit::waits::initially_blocked;
 
-use arguments::{Arguments, written};
+use arguments::{Arguments, descriptors};
+use choice::CallChoice;
+use lines::{CallArguments, CallLines, ListedCall, stack_panel};
 use names::{Abi, AbiReader, Call, CallTables, REGISTERS};
 pub(crate) use names::{error_name, name_of_blocked, native_calls};
 
@@ -27,18 +33,21 @@ pub(crate) const SPEC: Spec = Spec {
            call. If seccomp or a tracer answers a call before it begins, the call counts without a time. Calls by the \
            32-bit ABI (32-bit programs, int 0x80) have the names of its table and a column of their own. A recording \
            needs user registers for that (record --user-regs=cx,ip); without them, mappings identify 32-bit programs, \
-           and int 0x80 in 64-bit programs is not recognized. Slow and failed calls have their arguments. For slow \
-           calls, what descriptors refer to is looked up in /proc when the call has returned; recordings lack it. \
-           --paths records the paths that calls name, which costs a second record for each such call. Contents of \
-           buffers are never shown.",
-    example: "perfprof-tui syscalls -p 1234 --than 10ms",
+           and int 0x80 in 64-bit programs is not recognized. Slow and failed calls have their arguments, and are lines \
+           in order of time. -e openat,connect measures only these calls: each is a line, with its stack. -g records \
+           the stacks of all calls, which costs much more. For chosen and slow calls, what descriptors refer to is \
+           looked up when the call has returned: paths in /proc, the peers of sockets in the kernel's socket \
+           monitoring, and the processes at the other end of a pipe. Lookups take at most 5 % of the time, and \
+           recordings lack them. --paths records the paths and socket addresses that calls name, which costs a second \
+           record for each such call; chosen calls have them. Contents of buffers are never shown.",
+    example: "perfprof-tui syscalls -e openat,connect -p 1234",
     output: "\
 $ perfprof-tui syscalls --batch --duration 2
 Call             Calls    Total      Min     Mean      p50      p95…
 futex               44   3.45 s  50.1 ms  82.2 ms  50.1 ms   499 ms…
 sched_yield    142,205   503 ms   262 ns  3.54 µs   291 ns   387 ns…
 getppid      1,422,050   253 ms   151 ns   178 ns   169 ns   205 ns…",
-    options: &["event", "than", "lower", "comm", "pids", "tids", "per-thread", "keep", "paths"],
+    options: &["event", "stack", "than", "lower", "comm", "pids", "tids", "per-thread", "keep", "paths"],
     sees: Sees::Target,
     across: Some("calls that return on the chosen CPUs"),
     interval: None,
@@ -47,14 +56,14 @@ getppid      1,422,050   253 ms   151 ns   178 ns   169 ns   205 ns…",
 
 const EVENTS: [&str; 2] = ["raw_syscalls:sys_enter", "raw_syscalls:sys_exit"];
 
-/// The calls whose first path is recorded by their own events.
-const WITH_PATH: &str = "openat open openat2 execve execveat newfstatat statx newstat newlstat access faccessat \
-                         faccessat2 readlink readlinkat unlink unlinkat mkdir mkdirat rename renameat renameat2 chdir \
-                         truncate statfs";
-/// The fields of these paths.
+/// The fields with the first path of a call, and those with its socket address.
 const PATH_FIELDS: [&str; 4] = ["__filename_val", "__pathname_val", "__path_val", "__oldname_val"];
-/// The limit of paths of calls that have not returned.
-const MAX_PATHS: usize = 1 << 16;
+const ADDRESS_FIELDS: [&str; 2] = ["uservaddr_val", "umyaddr_val"];
+/// The limit of own events of calls that have not returned.
+const MAX_OWN: usize = 1 << 16;
+/// The panel of the slowest calls, and that of lines.
+const SLOWEST: usize = 4;
+const LINES: usize = 7;
 
 #[derive(Clone, Debug, Default)]
 struct Row {
@@ -71,14 +80,7 @@ struct Failed {
     /// The thread, process and arguments of the last one.
     tid: i32,
     pid: i32,
-    made: Made,
-}
-
-/// The arguments of a call, if its record has them, and its path.
-#[derive(Clone, Debug, Default)]
-struct Made {
-    arguments: Option<Arguments>,
-    path: Option<Arc<str>>,
+    made: CallArguments,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -86,16 +88,21 @@ struct Begun {
     /// Whether the call was made on a selected CPU.
     is_here: bool,
     arguments: Option<Arguments>,
+    stack: RetainedStack,
 }
 
-/// A listed call.
+/// The first path or the socket address of a call, and its stack, from the call's own event.
+#[derive(Clone, Debug, Default)]
+struct OwnEvent {
+    text: Option<Arc<str>>,
+    is_address: bool,
+    stack: RetainedStack,
+}
+
 #[derive(Clone, Debug)]
-struct ListedCall {
-    tid: i32,
-    call: Call,
-    line: String,
-    time: u64,
-    result: i64,
+enum TextField {
+    Path(Text),
+    SocketAddress(Num),
 }
 
 #[derive(Clone, Debug, Default)]
@@ -105,11 +112,13 @@ struct Syscalls {
     abis: AbiReader,
     /// Filters on calls and on returns.
     filters: [Option<String>; 2],
-    /// Whether paths are recorded, and their fields.
-    has_paths: bool,
-    path_fields: FxHashMap<usize, Text>,
-    /// The paths of calls that have not returned, by thread.
-    paths: FxHashMap<i32, Arc<str>>,
+    has_stacks: bool,
+    choice: CallChoice,
+    /// The text in a call's own event.
+    text_fields: FxHashMap<usize, TextField>,
+    /// The own events of calls that have not returned, by thread.
+    own_events: FxHashMap<i32, OwnEvent>,
+    descriptors: DescriptorNames,
     enter: Option<(Num, Option<Num>)>,
     exit: Option<(Num, Num)>,
     open: OpenSpans<i32, Call, Begun>,
@@ -119,18 +128,23 @@ struct Syscalls {
     threads: FxHashMap<i32, Stats>,
     containers: ByContainer,
     slowest: Slowest<ListedCall>,
+    lines: CallLines,
     course: Grid<Call>,
     initial: InitiallyBlocked,
 }
 
 impl Syscalls {
     fn new(settings: &Settings) -> Result<Self, String> {
-        let mut filters = select::own(settings, &EVENTS)?.into_iter();
+        let (choice, filters) = CallChoice::of(settings, &EVENTS)?;
+        let filters: Vec<Option<String>> = filters.iter().map(|own| choice.filter(own.as_ref())).collect();
+        let mut filters = filters.into_iter();
         Ok(Self {
             per_thread: settings.has("per-thread"),
             filters: [filters.next().flatten(), filters.next().flatten()],
             slowest: Slowest::of(settings)?,
-            has_paths: settings.has("paths"),
+            lines: CallLines::of(settings)?,
+            has_stacks: settings.has("stack"),
+            choice,
             ..Self::default()
         })
     }
@@ -144,12 +158,15 @@ impl Syscalls {
 
     fn exited(&mut self, hit: &UnitSample<'_>, number: i64, result: i64, cx: &mut Context<'_>) {
         let entered = self.returned(hit);
-        let path = self.paths.remove(&hit.tid);
+        let own = self.own_events.remove(&hit.tid).unwrap_or_default();
         let is_birth = self.newborn.remove(&hit.tid);
         if !cx.counts(hit.cpu) {
             return;
         }
         let call = entered.as_ref().map_or_else(|| self.returning(hit, number, cx), |begin| begin.what);
+        if !self.choice.has(call, self.tables) {
+            return;
+        }
         // A new thread returns 0 from a call that it did not make; its creator never gets 0.
         if entered.is_none() && (is_birth || result == 0 && self.tables.makes_thread(call)) {
             return;
@@ -157,51 +174,79 @@ impl Syscalls {
         let error = (-4095..0).contains(&result).then_some(result.unsigned_abs() as u32);
         let key = (if self.per_thread { hit.tid } else { 0 }, call);
         let row = self.rows.entry(key).or_default();
-        let arguments = entered.as_ref().and_then(|begin| begin.with.arguments);
+        let (arguments, text) = (entered.as_ref().and_then(|begin| begin.with.arguments), own.text.clone());
+        let made = CallArguments { arguments, text, files: Vec::new() };
         if let Some(error) = error {
             let failed = row.errors.entry(error).or_default();
             failed.times += 1;
-            (failed.tid, failed.pid, failed.made) = (hit.tid, hit.pid, Made { arguments, path: path.clone() });
+            (failed.tid, failed.pid, failed.made) = (hit.tid, hit.pid, made.clone());
         }
-        let Some(begin) = entered else {
-            row.untimed += 1;
+        let ns = entered.as_ref().map(|begin| begin.took(hit.time));
+        let above = ns.is_some_and(|ns| self.slowest.exceeds(hit, cx.names, ns));
+        match ns {
+            Some(ns) => {
+                row.stats.add_than(ns, above);
+                self.threads.entry(hit.tid).or_default().add(ns);
+                self.course.add(&call, hit.time, 1.0);
+                cx.point(["sys_enter", "sys_exit"], hit.time, ns);
+            }
+            None => row.untimed += 1,
+        }
+        let is_chosen = self.choice.is_narrow() && !self.slowest.has_threshold();
+        let is_slow = ns.is_some_and(|ns| self.slowest.takes(above, ns));
+        if !(is_chosen || is_slow || above || error.is_some() || cx.found.is_some()) {
             return;
-        };
-        let ns = begin.took(hit.time);
-        let above = self.slowest.exceeds(hit, cx.names, ns);
-        row.stats.add_than(ns, above);
-        self.threads.entry(hit.tid).or_default().add(ns);
-        self.course.add(&call, hit.time, 1.0);
-        cx.point(["sys_enter", "sys_exit"], hit.time, ns);
-        let (tables, session, made) = (self.tables, cx.session, Made { arguments, path });
-        if self.slowest.lists(above) {
-            let line = || line(tables, call, &made, |fd| session.open_file(hit.pid, fd));
-            cx.find(hit.tid, hit.stack, || format!("{} = {result} took {}", line(), unit::duration(ns)));
         }
-        let (tid, time) = (hit.tid, hit.time);
-        let listed = || ListedCall {
-            tid,
-            call,
-            line: line(tables, call, &made, |fd| session.open_file(hit.pid, fd)),
-            time,
-            result,
-        };
-        self.slowest.add(above, ns, listed);
+        let files = if is_chosen || is_slow || above { self.files(call, &made, &own, hit, cx) } else { Vec::new() };
+        let begun = entered.map_or(RetainedStack::NONE, |begin| begin.with.stack);
+        let stack = if begun == RetainedStack::NONE { own.stack } else { begun };
+        let (tid, time, tables) = (hit.tid, hit.time, self.tables);
+        let listed = ListedCall { tid, call, made: CallArguments { files, ..made }, time, ns, result, stack };
+        if is_chosen || above || error.is_some() {
+            self.lines.add(listed.clone());
+        }
+        let Some(ns) = ns else { return };
+        if self.slowest.lists(above) {
+            let line = || listed.made.line(tables, call);
+            cx.find(hit.tid, stack, || format!("{} = {result} took {}", line(), unit::duration(ns)));
+        }
+        self.slowest.add(above, ns, || listed);
     }
 
-    /// Stores the path that the thread's call names.
+    /// Returns what the descriptors of a call refer to.
+    fn files(
+        &mut self,
+        call: Call,
+        made: &CallArguments,
+        own: &OwnEvent,
+        hit: &UnitSample<'_>,
+        cx: &mut Context<'_>,
+    ) -> Vec<(i32, Arc<str>)> {
+        let Some(arguments) = &made.arguments else { return Vec::new() };
+        let all = descriptors(&self.tables.name(call), arguments);
+        if let (Some(address), [fd], true) = (&own.text, &*all, own.is_address) {
+            // The address of bind is not that of a peer.
+            if self.tables.name(call) == "connect" {
+                self.descriptors.learn(hit.pid, *fd, address, cx.session);
+            }
+            return Vec::new();
+        }
+        all.into_iter().filter_map(|fd| Some((fd, self.descriptors.name(hit.pid, fd, cx)?))).collect()
+    }
+
+    /// Stores what the event of the thread's call recorded.
     fn named(&mut self, hit: &UnitSample<'_>) {
-        let Some(field) = self.path_fields.get(&hit.role) else { return };
-        let path = String::from_utf8_lossy(field.bytes(hit.raw));
-        if self.paths.len() >= MAX_PATHS {
-            self.paths.clear();
+        let (text, is_address) = match self.text_fields.get(&hit.role) {
+            Some(TextField::Path(field)) => (Some(String::from_utf8_lossy(field.bytes(hit.raw)).into_owned()), false),
+            Some(TextField::SocketAddress(field)) => (socket_address::name(field.bytes(hit.raw)), true),
+            None => (None, false),
+        };
+        if self.own_events.len() >= MAX_OWN {
+            self.own_events.clear();
         }
-        if path.is_empty() {
-            // It was not readable; one of an earlier call may be left.
-            self.paths.remove(&hit.tid);
-        } else {
-            self.paths.insert(hit.tid, path.into());
-        }
+        // A text may not have been readable.
+        let text = text.filter(|text| !text.is_empty()).map(Arc::from);
+        self.own_events.insert(hit.tid, OwnEvent { text, is_address, stack: hit.stack });
     }
 
     fn entering(&mut self, hit: &UnitSample<'_>, number: i64, cx: &Context<'_>) -> Call {
@@ -263,8 +308,7 @@ impl Syscalls {
         arrange_by_key(&mut list, |(number, error, failed, _)| {
             (std::cmp::Reverse(failed.times), *number, *error, failed.tid)
         });
-        // Now, the descriptors may refer to something else.
-        let last = |call: Call, failed: &Failed| line(tables, call, &failed.made, |_| None);
+        let last = |call: Call, failed: &Failed| failed.made.line(tables, call);
         Sheet::of(list, |(number, error, ..)| id(&(number, error)))
             .left("call", "Call", 20, |(number, ..)| text(tables.name(number)))
             .left("errno", "Error", 18, |(_, error, ..)| text(error_name(error)))
@@ -297,6 +341,13 @@ impl Syscalls {
             .panel("Under way")
     }
 
+    /// Returns the selected call of the lines or of the slowest ones, else the newest line.
+    fn under_cursor(&self, at: &Moment<'_>) -> Option<&ListedCall> {
+        let line = at.selected(LINES).and_then(|number| self.lines.get(number));
+        let slow = || at.selected(SLOWEST).and_then(|row| self.slowest.iter().find(|(_, id, _)| *id == row));
+        line.or_else(|| slow().map(|(.., call)| call)).or_else(|| self.lines.newest())
+    }
+
     fn by_thread(&self, at: &Moment<'_>) -> Panel {
         Sheet::of(by_weight(&self.threads, |stats| stats.sum), |(tid, _)| *tid as u64)
             .task(at, |(tid, _)| *tid)
@@ -319,17 +370,8 @@ impl Syscalls {
             .right("result", "Result", 12, |(.., of)| Cell::Id(of.result))
             .left("errno", "Error", 14, |(.., of)| error(of.result))
             .ranked(1)
-            .left("line", "Arguments", 0, |(.., of)| text(of.line.as_str()))
+            .left("line", "Arguments", 0, |(.., of)| text(of.made.line(tables, of.call)))
             .whole("Slowest")
-    }
-}
-
-/// Writes a call with its arguments; `file` returns what a descriptor refers to.
-fn line(tables: CallTables, call: Call, made: &Made, file: impl Fn(i32) -> Option<String>) -> String {
-    let name = tables.name(call);
-    match &made.arguments {
-        Some(arguments) => written(&name, arguments, made.path.as_deref(), file),
-        None => name,
     }
 }
 
@@ -346,25 +388,25 @@ fn abi_of(hit: &UnitSample<'_>, cx: &Context<'_>) -> Abi {
 
 impl Unit for Syscalls {
     fn event_requests(&self) -> Vec<EventRequest> {
-        let registers = [REGISTERS, 0];
-        let own = EVENTS.iter().zip(&self.filters).zip(registers);
-        let want = |((event, filter), registers): ((&&str, &Option<String>), u64)| EventRequest {
-            registers,
-            ..EventRequest::new(*event).only(filter.clone())
+        let begins = [true, false];
+        let own = EVENTS.iter().zip(&self.filters).zip(begins);
+        let want = |((event, filter), begins): ((&&str, &Option<String>), bool)| EventRequest {
+            registers: if begins { REGISTERS } else { 0 },
+            ..EventRequest::new(*event).only(filter.clone()).with_stack(begins && self.has_stacks)
         };
-        let paths = WITH_PATH.split(' ').filter(|_| self.has_paths);
-        let paths = paths.map(|call| EventRequest::new(format!("syscalls:sys_enter_{call}")).optional());
-        own.map(want).chain(paths).collect()
+        own.map(want).chain(self.choice.event_requests()).collect()
     }
 
     fn bind(&mut self, event: &UnitEvent<'_>) -> Result<(), String> {
         self.tables = CallTables::of(event.arch);
         if event.role >= EVENTS.len() {
-            let found = PATH_FIELDS.iter().find_map(|name| Text::of(event.format, name).ok());
-            let field = found.ok_or_else(|| "its records have no paths".to_owned())?;
-            self.path_fields.insert(event.role, field);
+            let path = PATH_FIELDS.iter().find_map(|name| Text::of(event.format, name).ok()).map(TextField::Path);
+            let address = || ADDRESS_FIELDS.iter().find_map(|name| Num::of(event.format, name).ok());
+            let field = path.or_else(|| address().map(TextField::SocketAddress));
+            self.text_fields.extend(field.map(|field| (event.role, field)));
             return Ok(());
         }
+        self.choice.require(event.arch, self.tables)?;
         let number = Num::of(event.format, "id")?;
         if event.role == 0 {
             let arguments = Num::of(event.format, "args").ok();
@@ -388,7 +430,10 @@ impl Unit for Syscalls {
                 let arguments = arguments.as_ref().and_then(|field| arguments_of(field.bytes(hit.raw)));
                 let call = self.entering(hit, number, cx);
                 self.newborn.remove(&hit.tid);
-                let begun = Begun { is_here: cx.counts(hit.cpu), arguments };
+                if !self.choice.has(call, self.tables) {
+                    return;
+                }
+                let begun = Begun { is_here: cx.counts(hit.cpu), arguments, stack: hit.stack };
                 self.open.begin(hit.tid, call, hit.time, begun);
             }
         } else if let Some((number, result)) = &self.exit {
@@ -420,7 +465,7 @@ impl Unit for Syscalls {
 
     fn lost(&mut self, _lost: &LostEvents) {
         self.open.forget();
-        self.paths.clear();
+        self.own_events.clear();
         self.newborn.clear();
         self.initial.forget();
     }
@@ -435,6 +480,9 @@ impl Unit for Syscalls {
             at.selected(0).and_then(|row| self.rows.iter().find(|(key, _)| id(key) == row)).map(|(_, row)| row);
         let all = chosen.map_or_else(|| self.rows.values().map(|row| &row.stats).sum(), |row| row.stats.clone());
         let containers = self.containers.panel(at, self.threads.iter().map(|(tid, stats)| (*tid, stats)), false);
+        let mut names: FxHashMap<i32, String> = FxHashMap::default();
+        let threads: FxHashSet<i32> = self.lines.threads().collect();
+        names.extend(threads.into_iter().filter_map(|tid| Some((tid, self.containers.container(at, tid)?))));
         let mut panels = vec![
             self.table(at),
             self.under_way(at),
@@ -443,7 +491,11 @@ impl Unit for Syscalls {
             self.slow(at),
             latency::by_powers("Distribution", &all, Measure::Time),
             self.course.series("Calls over time", at, Measure::Count, 24, |number| tables.name(*number)),
+            self.lines.panel(at, tables, &names),
         ];
+        if self.has_stacks || self.choice.is_narrow() {
+            panels.push(stack_panel(at, self.under_cursor(at)));
+        }
         panels.extend(containers);
         panels
     }
@@ -452,6 +504,7 @@ impl Unit for Syscalls {
         self.rows.clear();
         self.threads.clear();
         self.slowest.clear();
+        self.lines.clear();
         self.course.clear();
     }
 }

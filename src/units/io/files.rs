@@ -63,7 +63,8 @@ struct Figures {
 }
 
 impl Figures {
-    fn add(&mut self, call: FileCall, ns: u64, above: bool, result: i64) {
+    /// Adds a call. The time of a copy counts for its source only.
+    fn add(&mut self, call: FileCall, ns: Option<u64>, above: bool, result: i64) {
         *match call {
             FileCall::Open => &mut self.opens,
             FileCall::Write => &mut self.writes,
@@ -77,7 +78,7 @@ impl Figures {
             _ => {}
         }
         self.errors += u64::from(result < 0);
-        self.stats.add_than(ns, above);
+        ns.into_iter().for_each(|ns| self.stats.add_than(ns, above));
     }
 
     fn merge(&mut self, other: &Self) {
@@ -160,9 +161,9 @@ impl Files {
                 if let Some(descriptor) = descriptor {
                     self.descriptors.open(hit.pid, descriptor, file, first != 0);
                 }
-                self.count(call, file, ns, result, hit, cx);
+                self.count(call, file, Some(ns), result, hit, cx);
             }
-            FileCall::Read | FileCall::Write | FileCall::Sync => self.used(call, first, ns, result, hit, cx),
+            FileCall::Read | FileCall::Write | FileCall::Sync => self.used(call, first, Some(ns), result, hit, cx),
             FileCall::SendFile => self.copied([second, first], ns, result, hit, cx),
             FileCall::CopyRange => self.copied([first, third], ns, result, hit, cx),
             FileCall::Close if result != BAD_DESCRIPTOR => self.descriptors.close(hit.pid, first as i32),
@@ -175,16 +176,24 @@ impl Files {
         }
     }
 
-    fn used(&mut self, call: FileCall, fd: u64, ns: u64, result: i64, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
+    fn used(
+        &mut self,
+        call: FileCall,
+        fd: u64,
+        ns: Option<u64>,
+        result: i64,
+        hit: &UnitSample<'_>,
+        cx: &mut Context<'_>,
+    ) {
         let file = self.descriptors.file(hit.pid, fd as i32, &mut self.paths, cx.session);
         self.count(call, file, ns, result, hit, cx);
     }
 
     /// Counts a copy as a read and a write. Its time and its failure count once, for the source.
     fn copied(&mut self, [from, to]: [u64; 2], ns: u64, result: i64, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
-        self.used(FileCall::Read, from, ns, result, hit, cx);
+        self.used(FileCall::Read, from, Some(ns), result, hit, cx);
         if result >= 0 {
-            self.used(FileCall::Write, to, 0, result, hit, cx);
+            self.used(FileCall::Write, to, None, result, hit, cx);
         }
     }
 
@@ -192,7 +201,7 @@ impl Files {
         &mut self,
         call: FileCall,
         file: PathId,
-        ns: u64,
+        ns: Option<u64>,
         result: i64,
         hit: &UnitSample<'_>,
         cx: &mut Context<'_>,
@@ -203,7 +212,7 @@ impl Files {
         cx.comm(hit.pid);
         let pair = (file, hit.pid);
         let key = if self.rows.len() < MAX_PAIRS || self.rows.contains_key(&pair) { pair } else { (OTHERS, 0) };
-        let above = self.slowest.exceeds(hit, cx.names, ns);
+        let above = ns.is_some_and(|ns| self.slowest.exceeds(hit, cx.names, ns));
         self.rows.entry(key).or_default().add(call, ns, above, result);
         if (-4095..0).contains(&result) && self.failures.len() < MAX_PAIRS {
             let error = result.unsigned_abs() as u32;
@@ -212,6 +221,7 @@ impl Files {
         if let (Some(line), Ok(bytes)) = (call.bytes_line(), u64::try_from(result)) {
             self.course.add(&line, hit.time, bytes as f64);
         }
+        let Some(ns) = ns else { return };
         cx.point(["enter", "return"], hit.time, ns);
         if self.slowest.lists(above) {
             let path = self.paths.name(file);

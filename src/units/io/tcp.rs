@@ -5,11 +5,12 @@ mod fields;
 mod figures;
 mod looks;
 mod panels;
+mod traffic;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::panel::unit;
 use crate::session::TcpSocket;
@@ -17,27 +18,34 @@ use crate::units::kit::prelude::*;
 
 use connections::{Connection, Connections, Listener, Way};
 use fields::{Ends, NOWHERE, SocketFields, state};
-use figures::{AllFigures, Happening, ListenQueue};
+use figures::{AllFigures, Happening, ListenQueue, round_trips};
 use looks::Looks;
+use traffic::Traffic;
 
 pub(crate) const SPEC: Spec = Spec {
     name: "tcp",
-    about: "TCP connections by peer, port and process: failures, latency, retransmits, resets, drops by reason",
+    about: "TCP connections by peer, port and process: failures, latency, bytes, retransmits, resets, drops by reason",
     words: "tcp network connection connect accept refused timeout reset retransmit drop peer port socket latency slow \
             listen server client packet",
     help: "A connection belongs to the process that called connect, or to the one that listens on its port (if several \
            listen, to one of them). Peers have their address and port if this \
            machine connected to them ('to'), only their address if they connected to this machine ('from'). Connect is \
            the time from connect to the peer's answer. A connection that ends before the answer has failed; Errors has \
-           the error that the socket reported. Retransmits are packets that were sent again; SYN-ACKs are not \
-           included. Resets include those that this machine sends for packets without a socket, which have no process. \
-           Live, the kernel's socket monitoring is read every second in all network namespaces, for connections that \
-           are older than the measurement, round-trip times, and listening sockets: Waiting are connections that the \
-           process has not accepted yet, of Limit; Dropped are those that were not taken, mostly because this queue \
-           was full. Namespaces with equal addresses share rows. Drops are the packets of IPv4 and IPv6 that the \
+           the error that the socket reported. Resets include those that this machine sends for packets without a \
+           socket, which have no process. Overflow counts packets that were dropped because a queue of the socket or \
+           its receive window was full. \
+           Live, the kernel's socket monitoring is read every second in all network namespaces, and reports each \
+           connection that ends. It supplies connections that are older than the measurement, listening sockets, and \
+           counters: Sent and Received are bytes of data (and one for the peer's end), Resent those that were sent again; Win wait is the time for \
+           which data waited for the peer's receive window, and Zero win the number of connections whose peer has a \
+           window of zero now. Round-trip times (RTT) and their mean deviations (RTT var) are those of open connections \
+           now and of others at their end. Waiting are connections that the process has not accepted yet, of Limit; \
+           Dropped are those that were not taken, mostly because this queue was full. Namespaces with equal addresses \
+           share rows; of a namespace that ends within a second, bytes may be missing. Drops are the packets of IPv4 and IPv6 that the \
            kernel freed without using them, by its reason and place; some reasons are harmless (QUEUE_PURGE). Packets \
            without a socket belong to no process: with a target, those count that were seen while its threads ran. \
-           Addresses are never looked up in DNS. Errors need Linux 5.15, reasons of drops 5.17, those of resets 6.10.",
+           Addresses are never looked up in DNS. Errors need Linux 5.15, reasons of drops 5.17, those of resets 6.10, \
+           overflows 6.11.",
     example: "perfprof-tui tcp -i 1",
     output: "",
     options: &["than", "keep", "comm", "pids", "tids"],
@@ -53,14 +61,19 @@ const RETRANSMIT: usize = 2;
 const RESET_SENT: usize = 3;
 const RESET_RECEIVED: usize = 4;
 const DROP: usize = 5;
-const EVENTS: [&str; 6] = [
+const RETRANSMIT_SYNACK: usize = 6;
+const EVENTS: [&str; 7] = [
     "sock:inet_sock_set_state",
     "sock:inet_sk_error_report",
     "tcp:tcp_retransmit_skb",
     "tcp:tcp_send_reset",
     "tcp:tcp_receive_reset",
     "skb:kfree_skb",
+    "tcp:tcp_retransmit_synack",
 ];
+/// The reasons of drops because a queue of a socket or its receive window was full.
+const OVERFLOWS: [&str; 6] =
+    ["SOCKET_RCVBUFF", "SOCKET_BACKLOG", "PROTO_MEM", "TCP_ZEROWINDOW", "TCP_OFO_DROP", "TCP_OFO_QUEUE_PRUNE"];
 
 const TCP: i64 = 6;
 /// `ETH_P_IP` and `ETH_P_IPV6`.
@@ -98,11 +111,18 @@ struct Tcp {
     fields: [Option<SocketFields>; EVENTS.len()],
     connections: Connections,
     looks: Looks,
+    traffic: Traffic,
+    /// Whether the kernel dropped reports of ends.
+    lacks_ends: bool,
     /// The queues of the target's listening sockets.
     queues: Vec<(SocketAddr, ListenQueue)>,
     figures: AllFigures,
     /// The connection that ended last on each CPU: the report of its error follows.
     ended: FxHashMap<u32, Connection>,
+    /// The error that was reported last on each CPU, if the end of its connection did not precede it.
+    reported: FxHashMap<u32, (Ends, u32)>,
+    /// The numbers of [`OVERFLOWS`].
+    overflows: FxHashSet<i64>,
     drops: FxHashMap<DropKey, Dropped>,
     slowest: Slowest<Attempt>,
     /// Whether the record is of a selected CPU.
@@ -128,7 +148,8 @@ impl Tcp {
             Happening::Failed => "failed",
             Happening::Retransmitted => "retransmitted",
             Happening::ResetSent | Happening::ResetReceived => "resets",
-            Happening::Connected(_) | Happening::Closed(_) | Happening::Error(_) => return,
+            Happening::Overflowed => "overflowed",
+            _ => return,
         };
         self.course.add(&line, hit.time, 1.0);
     }
@@ -164,9 +185,31 @@ impl Tcp {
         found
     }
 
+    /// Reads the kernel's state of sockets if it is time.
+    fn look(&mut self, is_needed_now: bool, cx: &mut Context<'_>) {
+        let mut grown = Vec::new();
+        if let Some(look) = self.looks.look(cx) {
+            if look.is_first {
+                self.take_up(&look.sockets, cx);
+            }
+            self.traffic.seen(&look.sockets, &self.connections, |of, growth| grown.push((*of, growth, None)));
+        }
+        if let Some((ended, has_lost)) = self.looks.ended(is_needed_now, cx) {
+            self.lacks_ends |= has_lost;
+            let take = |of: &Connection, socket: &TcpSocket, growth| grown.push((*of, growth, Some(*socket)));
+            self.traffic.ended(ended, &self.connections, take);
+        }
+        for (of, growth, ended) in grown {
+            self.figures.add(&of, Happening::Carried(growth));
+            if let Some(socket) = ended {
+                self.connections.has_last_counters(&of.ends);
+                round_trips(&socket).into_iter().for_each(|rtt| self.figures.add(&of, Happening::RoundTrips(rtt)));
+            }
+        }
+    }
+
     /// Takes up the sockets that are older than the measurement.
-    fn take_up(&mut self, is_first_record: bool, cx: &mut Context<'_>) {
-        let Some(all) = self.looks.look(is_first_record, cx) else { return };
+    fn take_up(&mut self, all: &[TcpSocket], cx: &mut Context<'_>) {
         let (listening, others): (Vec<_>, Vec<_>) =
             all.iter().partition(|socket| i64::from(socket.state) == state::LISTEN);
         let listener = |socket: &&TcpSocket| {
@@ -225,17 +268,15 @@ impl Tcp {
             self.count(&connection, Happening::Connected(ns), hit);
             self.attempted(&connection, ns, false, hit, cx);
         }
-        if let Some(known) = self.connections.get_mut(socket) {
-            *known = connection;
-        }
+        self.connections.insert(socket, connection);
     }
 
     fn closed(&mut self, was_connecting: bool, socket: u64, ends: Ends, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
         let mut connection = self.connection(socket, ends, cx);
-        self.connections.remove(socket);
         // A look after a loss may have added it again.
         self.connections.take_earlier(ends);
         connection.ends.local = ends.local;
+        self.connections.end(socket, connection);
         if was_connecting {
             connection.way = Way::Out;
         }
@@ -248,7 +289,11 @@ impl Tcp {
                 self.attempted(&connection, hit.time.saturating_sub(connection.since), true, hit, cx);
             }
         }
-        self.ended.insert(hit.cpu, connection);
+        // Up to Linux 6.10, the error of a timeout precedes the end.
+        match self.reported.remove(&hit.cpu).filter(|(ends, _)| is_of(&connection, *ends)) {
+            Some((_, number)) => self.count(&connection, Happening::Error(number), hit),
+            None => drop(self.ended.insert(hit.cpu, connection)),
+        }
     }
 
     /// Lists an attempt to connect if it took long.
@@ -268,15 +313,15 @@ impl Tcp {
         self.slowest.add(above, ns, || Attempt { tid, ends, time: hit.time, has_failed });
     }
 
-    /// Assigns an error to the connection that ended before on this CPU.
+    /// Assigns an error to the connection that ended before on this CPU, or to the one that ends next.
     fn failed_with(&mut self, number: i64, ends: Ends, hit: &UnitSample<'_>) {
-        let Some(ended) = self.ended.get(&hit.cpu).copied() else { return };
-        // The kernel has cleared the port of the peer if it disconnected the socket.
-        let is_it = ended.ends.local.port() == ends.local.port() && ended.ends.peer.ip() == ends.peer.ip();
-        let number = u32::try_from(number).unwrap_or(0);
-        if is_it && number > 0 {
-            self.ended.remove(&hit.cpu);
-            self.count(&ended, Happening::Error(number), hit);
+        let Some(number) = u32::try_from(number).ok().filter(|number| *number > 0) else { return };
+        match self.ended.get(&hit.cpu).copied().filter(|ended| is_of(ended, ends)) {
+            Some(ended) => {
+                self.ended.remove(&hit.cpu);
+                self.count(&ended, Happening::Error(number), hit);
+            }
+            None => drop(self.reported.insert(hit.cpu, (ends, number))),
         }
     }
 
@@ -324,6 +369,11 @@ impl Tcp {
     }
 }
 
+/// Whether an error is of a connection. The kernel clears the port of the peer when it disconnects the socket.
+fn is_of(connection: &Connection, ends: Ends) -> bool {
+    connection.ends.local.port() == ends.local.port() && connection.ends.peer.ip() == ends.peer.ip()
+}
+
 impl Unit for Tcp {
     fn event_requests(&self) -> Vec<EventRequest> {
         let request = |(role, event): (usize, &&str)| {
@@ -338,8 +388,17 @@ impl Unit for Tcp {
             Num::of(event.format, "newstate")?;
             self.slowest.bind(event)?;
         }
-        self.fields[event.role] = Some(SocketFields::of(event.format));
+        let fields = SocketFields::of(event.format);
+        if event.role == DROP {
+            self.overflows = fields.reasons(&OVERFLOWS).collect();
+        }
+        self.fields[event.role] = Some(fields);
         Ok(())
+    }
+
+    fn begin(&mut self, cx: &mut Context<'_>) {
+        self.is_here = cx.cpus.is_none();
+        self.look(true, cx);
     }
 
     fn record(&mut self, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
@@ -347,7 +406,7 @@ impl Unit for Tcp {
         let (socket, ends) = (fields.socket(hit.raw), fields.ends(hit.raw));
         let protocol = fields.protocol(hit.raw);
         self.is_here = cx.counts(hit.cpu);
-        self.take_up(true, cx);
+        self.look(false, cx);
         let Some(fields) = &self.fields[hit.role] else { return };
         match (hit.role, ends) {
             (STATE, Some(ends)) if protocol.is_none_or(|of| of == TCP) => {
@@ -365,10 +424,19 @@ impl Unit for Tcp {
                 let what = if is_again { Happening::Retransmitted } else { Happening::ResetReceived };
                 self.count(&connection, what, hit);
             }
+            (RETRANSMIT_SYNACK, Some(ends)) => {
+                let connection = self.accepted_by(ends, cx);
+                self.count(&connection, Happening::Retransmitted, hit);
+            }
             (RESET_SENT, _) => self.reset_sent(hit, cx),
-            (DROP, _) if protocol.is_none_or(|of| OF_IP.contains(&of)) && self.is_of_target(hit, cx) => {
-                let key = DropKey::Packet(fields.reason(hit.raw), fields.location(hit.raw));
-                self.note_reason(key, hit);
+            (DROP, _) if protocol.is_none_or(|of| OF_IP.contains(&of)) => {
+                let (reason, location) = (fields.reason(hit.raw), fields.location(hit.raw));
+                if let Some(of) = self.connections.get(socket).copied().filter(|_| self.overflows.contains(&reason)) {
+                    self.count(&of, Happening::Overflowed, hit);
+                }
+                if self.is_of_target(hit, cx) {
+                    self.note_reason(DropKey::Packet(reason, location), hit);
+                }
             }
             _ => {}
         }
@@ -381,7 +449,7 @@ impl Unit for Tcp {
     /// Also needed without any record: connections may be idle.
     fn settle(&mut self, cx: &mut Context<'_>) {
         self.is_here = cx.cpus.is_none();
-        self.take_up(false, cx);
+        self.look(true, cx);
         let queues = self.looks.queues().filter_map(|(port, owner, queue)| {
             let pid = self.connections.listener_for(port).map_or(owner, |listener| listener.pid);
             let is_seen = if pid > 0 { cx.has(pid) && !cx.is_unasked(pid) } else { !cx.is_narrow() };
@@ -394,6 +462,7 @@ impl Unit for Tcp {
         self.looks.forget();
         self.connections.forget();
         self.ended.clear();
+        self.reported.clear();
     }
 
     fn loss_text(&self) -> &'static str {
@@ -406,6 +475,7 @@ impl Unit for Tcp {
 
     fn reset(&mut self, _now: u64) {
         self.figures.clear();
+        self.lacks_ends = false;
         self.looks.forget_drops();
         self.drops.clear();
         self.slowest.clear();

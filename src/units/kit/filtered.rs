@@ -95,6 +95,11 @@ impl FilteredUnit {
         self.unit.bind(event)
     }
 
+    /// Lets the unit query state that is older than the first record.
+    pub fn begin(&mut self, cx: &mut Context<'_>) {
+        self.run(cx, |unit, cx| unit.begin(cx));
+    }
+
     /// Passes the unit a record in its scope.
     pub fn record(&mut self, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
         if self.is_done() || !self.takes(hit, cx) {

@@ -4,6 +4,7 @@
 //! and completion are generated from the two. A unit does not access the terminal, open events or symbolize.
 
 pub(crate) mod alloc;
+pub(crate) mod descriptors;
 pub(crate) mod field;
 pub mod figures;
 pub mod filtered;
@@ -12,6 +13,7 @@ pub mod moment;
 pub mod names;
 pub mod options;
 pub(crate) mod prelude;
+pub(crate) mod socket_address;
 pub(crate) mod tables;
 pub(crate) mod waits;
 
@@ -391,6 +393,9 @@ pub trait Unit: CopyUnit + Send + Sync {
     fn bind(&mut self, _event: &UnitEvent<'_>) -> Result<(), String> {
         Ok(())
     }
+
+    /// Called when the measurement of the running machine starts, for state that is older than the first record.
+    fn begin(&mut self, _cx: &mut Context<'_>) {}
 
     /// Processes a record; counted events go to [`Unit::count`].
     fn record(&mut self, _hit: &UnitSample<'_>, _cx: &mut Context<'_>) {}

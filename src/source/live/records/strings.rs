@@ -11,7 +11,7 @@ use crate::event::strings::Strings as Fields;
 use crate::event::{Event, format::Format, tracepoint};
 use crate::kernel::attr::{Attr, TYPE_TRACEPOINT, sample};
 use crate::kernel::bpf::calls::LoadError;
-use crate::kernel::strings::{FUTEX_BYTES, ProgramOutputs, StringLayout, futex_bytes};
+use crate::kernel::strings::{ProgramOutputs, StringLayout, UserBytes};
 use crate::kernel::sys::{Ioctl, Sys};
 use crate::record::Layout;
 use crate::record::kinds::{HEADER, Header, types};
@@ -65,7 +65,7 @@ impl TracedStrings {
             self.writers.insert(at.cpu, writer);
         }
         if let Entry::Vacant(place) = self.carriers.entry(number) {
-            let program = outlets.load(number, &fields.addresses, fields.is_futex)?;
+            let program = outlets.load(number, &fields.addresses, fields.bytes)?;
             let attr = Attr { kind: TYPE_TRACEPOINT, config: number, ..Attr::default() };
             let carrier = sys.open(&attr, -1, at.cpu as i32, None, None)?;
             sys.ioctl(carrier.as_fd(), Ioctl::SetBpf(program.as_fd()))?;
@@ -105,7 +105,7 @@ struct Joint {
     /// The offset of the words that locate strings in the raw data, and their number.
     at: usize,
     strings: usize,
-    is_futex: bool,
+    bytes: Option<UserBytes>,
 }
 
 #[derive(Debug, Default)]
@@ -119,8 +119,8 @@ pub(crate) struct StringJoiner {
 impl StringJoiner {
     fn learn(&mut self, id: u64, tracepoint: u64, fields: &Fields, attr: &Attr) {
         let chain = ChainPlace::of(attr.sample_type).filter(|_| attr.sample_type & sample::RAW != 0);
-        let (at, strings, is_futex) = (fields.at, fields.addresses.len(), fields.is_futex);
-        self.samples.extend(chain.map(|chain| (id, Joint { tracepoint, chain, at, strings, is_futex })));
+        let (at, strings, bytes) = (fields.at, fields.addresses.len(), fields.bytes);
+        self.samples.extend(chain.map(|chain| (id, Joint { tracepoint, chain, at, strings, bytes })));
     }
 
     pub(crate) fn is_used(&self) -> bool {
@@ -176,9 +176,12 @@ impl Joint {
         let is_its = StringLayout::of(written) == Some(self.tracepoint)
             && record.get(HEADER + 16..HEADER + 24) == waiting.get(TASK_AT..TASK_AT + 8);
         let written = Some(written).filter(|_| is_its).unwrap_or_default();
-        match self.is_futex {
-            true => whole.extend_from_slice(futex_bytes(written).unwrap_or(&[0; FUTEX_BYTES])),
-            false => self.add_strings(written, &mut whole)?,
+        match self.bytes {
+            Some(bytes) => match bytes.of(written) {
+                Some(read) => whole.extend_from_slice(read),
+                None => whole.resize(whole.len() + bytes.most, 0),
+            },
+            None => self.add_strings(written, &mut whole)?,
         }
         // The size has four bytes, and the total consists of 64-bit words.
         whole.resize((whole.len() + 4).next_multiple_of(8) - 4, 0);
@@ -261,7 +264,7 @@ mod tests {
     fn read(pieces: &[Vec<u8>]) -> Vec<[Option<String>; 2]> {
         let mut joints = StringJoiner::default();
         joints.writers.insert(9);
-        let fields = Fields { addresses: vec![16, 24], at: 32, is_futex: false };
+        let fields = Fields { addresses: vec![16, 24], at: 32, bytes: None };
         joints.learn(1, CALL, &fields, &Attr { sample_type: KIND, ..Attr::default() });
         let out =
             RecordPipeline { strings: Some(&mut joints), ..RecordPipeline::default() }.passed(0, &pieces.concat());
@@ -310,7 +313,7 @@ mod tests {
         };
         for (task, result, want) in [(5, 0, [2, 1, 77]), (5, u64::MAX - 13, [0; 3]), (6, 0, [0; 3])] {
             let mut joints = StringJoiner::writing_by(9);
-            let fields = Fields { addresses: vec![16], at: 32, is_futex: true };
+            let fields = Fields { addresses: vec![16], at: 32, bytes: Some(UserBytes::FUTEX) };
             joints.learn(1, CALL, &fields, &Attr { sample_type: KIND, ..Attr::default() });
             let mut pipeline = RecordPipeline { strings: Some(&mut joints), ..RecordPipeline::default() };
             let out = pipeline.passed(0, &[read(task, result), call(5)].concat());
@@ -334,7 +337,7 @@ mod tests {
         joints.learn(
             1,
             CALL,
-            &Fields { addresses: vec![16], at: 32, is_futex: false },
+            &Fields { addresses: vec![16], at: 32, bytes: None },
             &Attr { sample_type: KIND, ..Attr::default() },
         );
         let mut pipeline = RecordPipeline { strings: Some(&mut joints), ..RecordPipeline::default() };

@@ -8,14 +8,13 @@ pub(super) type Arguments = [u64; 6];
 /// `i` a number, `u` a size, `x` an address, `o` flags of open, `m` a mode, `s` a signal, `F` a futex operation,
 /// `P` protection and `M` flags of a mapping, `A` a family and `S` a type of sockets, `E` an operation of epoll,
 /// `W` the origin of a position, `C` a command of fcntl, `c` flags of clone, `t` flags of a lookup, `l` a signed position,
-/// `a` flags of access. Other calls have
-/// their six words.
+/// `a` flags of access, `@` a socket address. Other calls have their six words.
 const FORMS: &str = "\
 read fxu,write fxu,open pom,close f,stat px,fstat fx,lstat px,poll xui,lseek flW,mmap xuPMfx,mprotect xuP,munmap xu,\
 brk x,rt_sigaction sxxu,rt_sigprocmask ixxu,ioctl fxx,pread64 fxul,pwrite64 fxul,readv fxu,writev fxu,access pi,\
 pipe x,select ixxxx,sched_yield ,mremap xuuix,msync xui,madvise xui,dup f,dup2 ff,pause ,nanosleep xx,getpid ,\
-sendfile ffxu,socket ASi,connect fxu,accept fxx,sendto fxuixu,recvfrom fxuixx,sendmsg fxi,recvmsg fxi,shutdown fi,\
-bind fxu,listen fi,getsockname fxx,getpeername fxx,socketpair ASix,setsockopt fiixu,getsockopt fiixx,clone cxxxx,\
+sendfile ffxu,socket ASi,connect f@u,accept fxx,sendto fxuixu,recvfrom fxuixx,sendmsg fxi,recvmsg fxi,shutdown fi,\
+bind f@u,listen fi,getsockname fxx,getpeername fxx,socketpair ASix,setsockopt fiixu,getsockopt fiixx,clone cxxxx,\
 fork ,vfork ,execve pxx,exit i,wait4 ixix,kill is,uname x,fcntl fCx,flock fi,fsync f,fdatasync f,truncate pu,\
 ftruncate fu,getdents fxu,getcwd xu,chdir p,fchdir f,rename pp,mkdir pm,rmdir p,creat pm,link pp,unlink p,symlink pp,\
 readlink pxu,chmod pm,fchmod fm,chown pii,umask m,statfs px,fstatfs fx,prctl ixxxx,futex xFuxxu,getdents64 fxu,\
@@ -114,15 +113,31 @@ const SIGNALS: &[&str] = &[
     "IO", "PWR", "SYS",
 ];
 
-/// Writes a call. `path` is its first path, if that was read; `file` returns what a descriptor refers to.
+fn kinds(name: &str) -> &'static str {
+    let form = FORMS.split(',').find_map(|form| form.split_once(' ').filter(|(call, _)| *call == name));
+    form.map_or("xxxxxx", |(_, kinds)| kinds)
+}
+
+/// Returns the descriptors among the arguments of a call that are still open when it has returned.
+pub(super) fn descriptors(name: &str, arguments: &Arguments) -> Vec<i32> {
+    let is_open = |(kind, _): &(char, &u64)| matches!(kind, 'f' | 'd') && name != "close";
+    let all = kinds(name).chars().zip(arguments).filter(is_open);
+    all.map(|(_, word)| *word as i32).filter(|fd| *fd >= 0).collect()
+}
+
+/// Writes a call. `path` is its first path or its socket address, if that was read; `file` returns what a descriptor
+/// refers to.
 pub(super) fn written(
     name: &str,
     arguments: &Arguments,
     mut path: Option<&str>,
     file: impl Fn(i32) -> Option<String>,
 ) -> String {
-    let form = FORMS.split(',').find_map(|form| form.split_once(' ').filter(|(call, _)| *call == name));
-    let kinds = form.map_or("xxxxxx", |(_, kinds)| kinds);
+    let kinds = kinds(name);
+    // The address says more than the descriptor.
+    if let Some(address) = path.filter(|_| kinds == "f@u") {
+        return format!("{name}({} → {})", arguments[0] as i32, address.escape_debug());
+    }
     let mut out = format!("{name}(");
     for (i, (kind, word)) in kinds.chars().zip(arguments).enumerate() {
         // The mode of open counts only for new files.
@@ -226,12 +241,23 @@ mod tests {
             ("lseek", &[7, 5 << 30, 0], None, "lseek(7 → /var/wal, 5368709120, SET)"),
             ("faccessat2", &[-100i64 as u64, 0, 4, 0x200], Some("/x"), "faccessat2(\"/x\", 4, EACCESS)"),
             ("mmap", &[0, 4096, 3, 0x22, u64::MAX, 0], None, "mmap(0, 4096, READ|WRITE, PRIVATE|ANONYMOUS, -1, 0)"),
+            ("connect", &[7, 0x1000, 16], Some("10.0.3.7:5432"), "connect(7 → 10.0.3.7:5432)"),
+            ("connect", &[7, 0x1000, 16], None, "connect(7 → /var/wal, 0x1000, 16)"),
+            ("bind", &[3, 0x1000, 16], Some("unix:/a\u{1b}"), "bind(3 → unix:/a\\u{1b})"),
             ("getpid", &[], None, "getpid()"),
             ("unheard_of", &[1, 2], None, "unheard_of(0x1, 0x2, 0, 0, 0, 0)"),
             ("rename", &[1, 2], Some("a\u{1b}\"b"), r#"rename("a\u{1b}\"b", 0x2)"#),
         ] {
             assert_eq!(line(name, arguments, path), expected);
         }
+    }
+
+    #[test]
+    fn descriptors_are_arguments() {
+        let here = AT_FDCWD as u64;
+        let found = [("read", [7; 6]), ("openat", [here; 6]), ("sendfile", [3; 6]), ("close", [7; 6])];
+        let found = found.map(|(name, arguments)| descriptors(name, &arguments));
+        assert_eq!(found, [vec![7], vec![], vec![3, 3], vec![]]);
     }
 
     #[test]

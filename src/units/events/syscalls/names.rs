@@ -131,7 +131,7 @@ impl CallTables {
         }
     }
 
-    fn known(self, call: Call) -> Option<&'static str> {
+    pub(super) fn known(self, call: Call) -> Option<&'static str> {
         let at = usize::try_from(call.number).ok()?;
         match (self, call.abi) {
             (Self::X86_64, Abi::Native) if call.number & X32 != 0 => {
@@ -146,6 +146,12 @@ impl CallTables {
             (Self::Own, Abi::Native) => syscalls::Sysno::new(at).map(|call| call.name()),
             (Self::Own, Abi::Compat) => None,
         }
+    }
+
+    /// Returns the numbers of a call by both ABIs.
+    pub(super) fn numbers(self, name: &str) -> impl Iterator<Item = i64> {
+        let calls = (0..HIGHEST).flat_map(|number| [Abi::Native, Abi::Compat].map(|abi| Call { number, abi }));
+        calls.filter(move |call| self.known(*call) == Some(name)).map(|call| call.number)
     }
 
     /// Returns the name of a call, or its number if it is unknown.

@@ -68,6 +68,11 @@ impl Connection {
         PeerKey { way: self.way, peer: SocketAddr::new(peer.ip(), port) }
     }
 
+    /// Whether its start was seen.
+    pub(super) fn began_here(&self) -> bool {
+        self.since > 0 || self.established > 0
+    }
+
     /// Whether it has reached its peer.
     pub(super) fn is_established(&self) -> bool {
         self.established > 0 || self.since == 0
@@ -93,6 +98,10 @@ impl Listener {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Connections {
     open: FxHashMap<u64, Connection>,
+    /// The socket of each open connection.
+    sockets: FxHashMap<Ends, u64>,
+    /// Connections that ended, until their last counters arrive.
+    ended: FxHashMap<Ends, Connection>,
     listeners: FxHashMap<u64, Listener>,
     /// Sockets from before the measurement: the kernel does not report their address.
     before: FxHashMap<Ends, Connection>,
@@ -100,23 +109,46 @@ pub(super) struct Connections {
 }
 
 impl Connections {
+    /// Adds a connection, or replaces what is known about it.
     pub(super) fn insert(&mut self, socket: u64, connection: Connection) {
         if self.open.len() >= MAX && !self.open.contains_key(&socket) {
-            self.open.clear();
+            self.forget();
         }
+        self.remove(socket);
         self.open.insert(socket, connection);
+        self.sockets.insert(connection.ends, socket);
     }
 
     pub(super) fn get(&self, socket: u64) -> Option<&Connection> {
         self.open.get(&socket)
     }
 
-    pub(super) fn get_mut(&mut self, socket: u64) -> Option<&mut Connection> {
-        self.open.get_mut(&socket)
+    fn remove(&mut self, socket: u64) {
+        if let Some(of) = self.open.remove(&socket)
+            && self.sockets.get(&of.ends) == Some(&socket)
+        {
+            self.sockets.remove(&of.ends);
+        }
     }
 
-    pub(super) fn remove(&mut self, socket: u64) -> Option<Connection> {
-        self.open.remove(&socket)
+    /// Ends a connection. Its last counters may arrive later.
+    pub(super) fn end(&mut self, socket: u64, connection: Connection) {
+        self.remove(socket);
+        if self.ended.len() >= MAX {
+            self.ended.clear();
+        }
+        self.ended.insert(connection.ends, connection);
+    }
+
+    /// Returns the connection between two ends: an open one, else one that has ended.
+    pub(super) fn between(&self, ends: &Ends) -> Option<&Connection> {
+        let open = self.sockets.get(ends).and_then(|socket| self.open.get(socket));
+        open.or_else(|| self.before.get(ends)).or_else(|| self.ended.get(ends))
+    }
+
+    /// Forgets a connection that ended: its last counters have arrived.
+    pub(super) fn has_last_counters(&mut self, ends: &Ends) {
+        self.ended.remove(ends);
     }
 
     /// Takes a connection from before the measurement.
@@ -164,6 +196,7 @@ impl Connections {
     /// Forgets connections after lost records: they may have ended.
     pub(super) fn forget(&mut self) {
         self.open.clear();
+        self.sockets.clear();
         self.before.clear();
     }
 }

@@ -1,10 +1,11 @@
 //! The fields of the events of sockets: addresses, states and reasons.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use crate::event::format::Format;
 use crate::units::kit::prelude::*;
+use crate::units::kit::socket_address::{self, AF_INET, AF_INET6, ip};
 use crate::units::kit::waits::sched::WakeContext;
 
 /// States of a connection (include/net/tcp_states.h).
@@ -18,8 +19,8 @@ pub(super) mod state {
     pub(super) const NEW_SYN_RECV: i64 = 12;
 }
 
-const AF_INET: i64 = 2;
-const AF_INET6: i64 = 10;
+/// A number above those of all reasons for which packets of IP are dropped.
+const MAX_REASON: i64 = 256;
 
 /// An address that is not known.
 pub(super) const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
@@ -116,6 +117,15 @@ impl SocketFields {
         name.map_or_else(|| "not reported".into(), Arc::from)
     }
 
+    /// Returns the numbers of some reasons on this kernel.
+    pub(super) fn reasons(&self, names: &[&str]) -> impl Iterator<Item = i64> {
+        let is_named = |number: &i64| {
+            let name = self.format.as_ref().and_then(|format| format.words("reason", *number));
+            name.is_some_and(|name| names.contains(&name.as_str()))
+        };
+        (0..MAX_REASON).filter(is_named)
+    }
+
     /// Whether the current thread caused the event, and not a packet or a timer.
     pub(super) fn is_by_task(&self, raw: &[u8]) -> bool {
         self.flags.as_ref().is_none_or(|flags| WakeContext::of(flags.get(raw)) == WakeContext::Task)
@@ -125,7 +135,7 @@ impl SocketFields {
     pub(super) fn ends(&self, raw: &[u8]) -> Option<Ends> {
         let [local, peer] = match self.addresses.as_ref()? {
             Addresses::Split { family, ports, v4, v6 } => {
-                let ips = match family.get(raw) {
+                let ips = match family.get(raw) as u16 {
                     AF_INET => v4.each_ref().map(|field| ip(field.bytes(raw))),
                     AF_INET6 => v6.each_ref().map(|field| ip(field.bytes(raw))),
                     _ => return None,
@@ -134,49 +144,10 @@ impl SocketFields {
                 [SocketAddr::new(ips[0]?, ports[0]), SocketAddr::new(ips[1]?, ports[1])]
             }
             Addresses::Whole(both) => {
-                let [local, peer] = both.each_ref().map(|field| sockaddr(field.bytes(raw)));
+                let [local, peer] = both.each_ref().map(|field| socket_address::inet(field.bytes(raw)));
                 [local?, peer?]
             }
         };
         Some(Ends { local, peer })
-    }
-}
-
-/// Reads an address of 4 or 16 bytes. An IPv4 address in IPv6 form is the same peer.
-fn ip(bytes: &[u8]) -> Option<IpAddr> {
-    if let Ok(v4) = <[u8; 4]>::try_from(bytes) {
-        return Some(Ipv4Addr::from(v4).into());
-    }
-    Some(IpAddr::from(Ipv6Addr::from(<[u8; 16]>::try_from(bytes).ok()?)).to_canonical())
-}
-
-/// Reads a `sockaddr_in` or `sockaddr_in6`.
-fn sockaddr(bytes: &[u8]) -> Option<SocketAddr> {
-    let family = u16::from_ne_bytes(*bytes.first_chunk()?);
-    let port = u16::from_be_bytes(*bytes.get(2..)?.first_chunk()?);
-    let address = match i64::from(family) {
-        AF_INET => bytes.get(4..8),
-        AF_INET6 => bytes.get(8..24),
-        _ => None,
-    };
-    Some(SocketAddr::new(ip(address?)?, port))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn addresses_of_both_families() {
-        let v4 = [2, 0, 0x15, 0x38, 10, 0, 3, 7, 0, 0];
-        assert_eq!(sockaddr(&v4).map(|at| at.to_string()), Some("10.0.3.7:5432".to_owned()));
-        let mut v6 = vec![10, 0, 0, 80, 0, 0, 0, 0];
-        v6.extend(Ipv6Addr::LOCALHOST.octets());
-        assert_eq!(sockaddr(&v6).map(|at| at.to_string()), Some("[::1]:80".to_owned()));
-        v6[8..].copy_from_slice(&Ipv4Addr::LOCALHOST.to_ipv6_mapped().octets());
-        assert_eq!(sockaddr(&v6).map(|at| at.to_string()), Some("127.0.0.1:80".to_owned()));
-        for damaged in [&[][..], &[2], &[2, 0, 1, 1, 10], &[1, 0, 0, 0, 0, 0, 0, 0], &v6[..20]] {
-            assert_eq!(sockaddr(damaged), None, "{damaged:?}");
-        }
     }
 }

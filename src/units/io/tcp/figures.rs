@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 
 use rustc_hash::FxHashMap;
 
+use crate::session::{TcpCounters, TcpSocket};
 use crate::units::kit::prelude::*;
 
 use super::connections::{Connection, PeerKey};
@@ -29,6 +30,12 @@ pub(super) enum Happening {
     ResetReceived,
     /// The socket reported an error number.
     Error(u32),
+    /// A packet was dropped because a queue of the socket or its receive window was full.
+    Overflowed,
+    /// The counters of the connection grew.
+    Carried(TcpCounters),
+    /// The connection ended with this smoothed round-trip time and its mean deviation, in nanoseconds.
+    RoundTrips([u64; 2]),
 }
 
 /// The sums of a row.
@@ -44,6 +51,10 @@ pub(super) struct Figures {
     pub(super) resets_sent: u64,
     pub(super) resets_received: u64,
     pub(super) errors: BTreeMap<u32, u64>,
+    pub(super) overflows: u64,
+    pub(super) carried: TcpCounters,
+    /// The round-trip times of connections that ended, and their mean deviations, in nanoseconds.
+    ended_rtt: [Stats; 2],
     pub(super) now: Now,
 }
 
@@ -51,8 +62,10 @@ pub(super) struct Figures {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Now {
     pub(super) open: u64,
-    /// The smoothed round-trip times of the connections, in nanoseconds.
-    pub(super) rtt: Stats,
+    /// The connections whose peer's receive window is zero.
+    pub(super) zero_windows: u64,
+    /// The smoothed round-trip times and their mean deviations, in nanoseconds, also of connections that ended.
+    pub(super) rtt: [Stats; 2],
     pub(super) queue: Option<ListenQueue>,
 }
 
@@ -91,13 +104,22 @@ impl Figures {
             Happening::ResetSent => self.resets_sent += 1,
             Happening::ResetReceived => self.resets_received += 1,
             Happening::Error(number) => *self.errors.entry(number).or_default() += 1,
+            Happening::Overflowed => self.overflows += 1,
+            Happening::Carried(counters) => self.carried.add(&counters),
+            Happening::RoundTrips(rtt) => add_each(&mut self.ended_rtt, rtt),
         }
     }
 
     /// The number by which rows are sorted: connections, and what went wrong with them.
     pub(super) fn weight(&self) -> u64 {
         let connections = self.opened + self.accepted + self.closed + self.now.open;
-        connections + self.dropped() + self.failed + self.retransmits + self.resets_sent + self.resets_received
+        connections
+            + self.overflows
+            + self.dropped()
+            + self.failed
+            + self.retransmits
+            + self.resets_sent
+            + self.resets_received
     }
 
     pub(super) fn merge(&mut self, other: &Self) {
@@ -111,11 +133,19 @@ impl Figures {
         self.resets_sent += other.resets_sent;
         self.resets_received += other.resets_received;
         other.errors.iter().for_each(|(number, n)| *self.errors.entry(*number).or_default() += n);
+        self.overflows += other.overflows;
+        self.carried.add(&other.carried);
+        self.ended_rtt.iter_mut().zip(&other.ended_rtt).for_each(|(own, other)| own.merge(other));
         self.now.open += other.now.open;
-        self.now.rtt.merge(&other.now.rtt);
+        self.now.zero_windows += other.now.zero_windows;
+        self.now.rtt.iter_mut().zip(&other.now.rtt).for_each(|(own, other)| own.merge(other));
         if let Some(queue) = &other.now.queue {
             self.now.queue.get_or_insert_default().merge(queue);
         }
+    }
+
+    fn renew(&mut self) {
+        self.now = Now { rtt: self.ended_rtt.clone(), ..Now::default() };
     }
 
     fn is_empty(&self) -> bool {
@@ -125,6 +155,15 @@ impl Figures {
     pub(super) fn dropped(&self) -> u64 {
         self.now.queue.map_or(0, |queue| queue.dropped)
     }
+}
+
+fn add_each(stats: &mut [Stats; 2], values: [u64; 2]) {
+    stats.iter_mut().zip(values).for_each(|(stats, value)| stats.add(value));
+}
+
+/// Returns the smoothed round-trip time of a connection and its mean deviation in nanoseconds, if it is known.
+pub(super) fn round_trips(socket: &TcpSocket) -> Option<[u64; 2]> {
+    Some(socket.rtt.map(|us| u64::from(us) * 1000)).filter(|[rtt, _]| *rtt > 0)
 }
 
 /// Rows by a key; `None` is the row of the keys beyond the limit.
@@ -148,7 +187,7 @@ impl<K: Copy + Eq + Hash + Ord> RowsBy<K> {
     }
 
     fn renew(&mut self) {
-        self.0.values_mut().for_each(|row| row.now = Now::default());
+        self.0.values_mut().for_each(Figures::renew);
     }
 
     fn drop_empty(&mut self) {
@@ -187,18 +226,19 @@ impl AllFigures {
     pub(super) fn count_open<'a>(
         &mut self,
         open: impl Iterator<Item = &'a Connection>,
-        rtt: impl Fn(&Ends) -> Option<u64>,
+        socket: impl Fn(&Ends) -> Option<&'a TcpSocket>,
         queues: impl Iterator<Item = (SocketAddr, ListenQueue)>,
     ) {
         self.peers.renew();
         self.ports.renew();
         self.processes.renew();
-        self.total.now = Now::default();
+        self.total.renew();
         for connection in open.filter(|connection| connection.is_established()) {
-            let rtt = rtt(&connection.ends);
+            let socket = socket(&connection.ends);
             self.each(connection, |row| {
                 row.now.open += 1;
-                rtt.into_iter().for_each(|ns| row.now.rtt.add(ns));
+                row.now.zero_windows += u64::from(socket.is_some_and(|socket| socket.is_peer_full));
+                socket.and_then(round_trips).into_iter().for_each(|rtt| add_each(&mut row.now.rtt, rtt));
             });
         }
         for (port, queue) in queues {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashMap;
 
-use crate::session::TcpSocket;
+use crate::session::{Origin, TcpMonitor, TcpSocket};
 use crate::units::kit::Context;
 
 use super::fields::{Ends, state};
@@ -14,42 +14,65 @@ use super::figures::ListenQueue;
 /// The time between two looks; they take at most one part in `SHARE` of it.
 const PERIOD: Duration = Duration::from_secs(1);
 const SHARE: u32 = 20;
+/// The time between two reads of the connections that ended.
+const PERIOD_OF_ENDS: Duration = Duration::from_millis(50);
 
 /// The results of the last look.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Looks {
     has_looked: bool,
     next: Option<Instant>,
+    next_ends: Option<Instant>,
     owners: FxHashMap<u32, i32>,
-    rtts: FxHashMap<Ends, u64>,
+    monitor: TcpMonitor,
+    connections: FxHashMap<Ends, TcpSocket>,
     listeners: Vec<TcpSocket>,
     /// The drops of each listening socket before the measurement.
     drops_before: FxHashMap<u32, u32>,
 }
 
+/// The sockets of a look.
+#[derive(Clone, Debug, Default)]
+pub(super) struct SocketLook {
+    pub(super) sockets: Vec<TcpSocket>,
+    /// Whether the state of all is needed: at the first look, or after a loss.
+    pub(super) is_first: bool,
+}
+
 impl Looks {
-    /// Looks if it is time. Returns the sockets if the state of all is needed: at the first look, or after a loss.
-    pub(super) fn look(&mut self, is_needed_now: bool, cx: &Context<'_>) -> Option<Vec<TcpSocket>> {
+    /// Looks if it is time.
+    pub(super) fn look(&mut self, cx: &Context<'_>) -> Option<SocketLook> {
         let is_first = !self.has_looked;
-        let is_due = self.next.is_none_or(|next| next <= Instant::now());
-        if !is_due || (is_needed_now && !is_first) {
+        if self.next.is_some_and(|next| next > Instant::now()) {
             return None;
         }
         self.has_looked = true;
         let begun = Instant::now();
-        let all = cx.session.tcp_sockets()?;
+        let sockets = cx.session.tcp_sockets(&mut self.monitor)?;
         if is_first {
             self.owners = cx.session.socket_owners();
         }
         self.next = Some(begun + PERIOD.max(begun.elapsed() * SHARE));
-        self.take(&all, is_first && self.drops_before.is_empty());
-        is_first.then_some(all)
+        self.take(&sockets, is_first && self.drops_before.is_empty());
+        Some(SocketLook { sockets, is_first })
+    }
+
+    /// Returns the sockets that ended, and whether the kernel dropped some, if it is time.
+    pub(super) fn ended(&mut self, is_needed_now: bool, cx: &Context<'_>) -> Option<(Vec<TcpSocket>, bool)> {
+        let now = Instant::now();
+        let is_due = is_needed_now || self.next_ends.is_none_or(|next| next <= now);
+        if !is_due || cx.session.origin() != Origin::Live {
+            return None;
+        }
+        self.next_ends = Some(now + PERIOD_OF_ENDS);
+        Some(self.monitor.ended())
     }
 
     fn take(&mut self, all: &[TcpSocket], is_before: bool) {
-        let rtts = all.iter().filter(|socket| socket.rtt[0] > 0);
-        self.rtts = rtts.map(|socket| (ends(socket), u64::from(socket.rtt[0]) * 1000)).collect();
-        self.listeners = all.iter().filter(|socket| i64::from(socket.state) == state::LISTEN).copied().collect();
+        let (listening, others): (Vec<_>, Vec<_>) =
+            all.iter().copied().partition(|socket| i64::from(socket.state) == state::LISTEN);
+        self.listeners = listening;
+        self.connections = others.into_iter().map(|socket| (ends(&socket), socket)).collect();
         if is_before {
             self.forget_drops();
         }
@@ -70,9 +93,9 @@ impl Looks {
         self.owners.get(&socket.inode).copied().unwrap_or(0)
     }
 
-    /// Returns the smoothed round-trip time of a connection in nanoseconds.
-    pub(super) fn rtt(&self, ends: &Ends) -> Option<u64> {
-        self.rtts.get(ends).copied()
+    /// Returns a connection as the last look found it.
+    pub(super) fn connection(&self, ends: &Ends) -> Option<&TcpSocket> {
+        self.connections.get(ends)
     }
 
     /// Returns the queue of each listening socket, with its owner at the first look.

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::panel::text::BELOW;
-use crate::panel::unit::thousands;
+use crate::panel::unit::{duration, percent, thousands};
 use crate::units::events::syscalls::error_name;
 use crate::units::kit::prelude::*;
 use crate::units::kit::tables::containers;
@@ -18,6 +18,10 @@ use super::{DropKey, Dropped, Tcp};
 /// The smallest number of failures that is worth a remark, and their share of the attempts in percent.
 const REMARKABLE: u64 = 3;
 const REMARKABLE_PERCENT: u64 = 5;
+/// The share of retransmissions in the bytes sent to a peer that is worth a remark, in percent.
+const REMARKABLE_RESENT: u64 = 1;
+/// The time for which data waited for a peer's receive window that is worth a remark, in nanoseconds.
+const REMARKABLE_WAIT: u64 = 100_000_000;
 
 type Row<'a, K> = (Option<K>, &'a Figures);
 
@@ -25,6 +29,10 @@ const OTHERS: &str = "(others)";
 
 fn some(n: u64) -> Cell {
     if n > 0 { Cell::Count(n) } else { Cell::Empty }
+}
+
+fn bytes(n: u64) -> Cell {
+    if n > 0 { Cell::Bytes(n) } else { Cell::Empty }
 }
 
 /// Returns the most frequent error of a row.
@@ -47,10 +55,24 @@ fn with_figures<'a, K: Copy + 'a>(sheet: Sheet<'a, Row<'a, K>>) -> Sheet<'a, Row
         .right("connect_p50_ns", "Connect", 8, |(_, row)| time(row.connects.quantile(0.5)))
         .right("connect_p99_ns", "p99", 8, |(_, row)| time(row.connects.quantile(0.99)))
         .ranked(2)
-        .right("rtt_p50_ns", "RTT", 8, |(_, row)| time(row.now.rtt.quantile(0.5)))
-        .right("rtt_p99_ns", "RTT p99", 8, |(_, row)| time(row.now.rtt.quantile(0.99)))
+        .right("rtt_p50_ns", "RTT", 8, |(_, row)| time(row.now.rtt[0].quantile(0.5)))
+        .right("rtt_p99_ns", "RTT p99", 8, |(_, row)| time(row.now.rtt[0].quantile(0.99)))
         .ranked(4)
+        .right("rtt_variance_p50_ns", "RTT var", 8, |(_, row)| time(row.now.rtt[1].quantile(0.5)))
+        .ranked(5)
+        .right("sent_bytes", "Sent", 9, |(_, row)| bytes(row.carried.sent))
+        .ranked(2)
+        .right("received_bytes", "Received", 9, |(_, row)| bytes(row.carried.received))
+        .ranked(2)
         .right("retransmits", "Retrans", 8, |(_, row)| some(row.retransmits))
+        .right("resent_bytes", "Resent", 8, |(_, row)| bytes(row.carried.resent))
+        .ranked(5)
+        .right("window_wait_ns", "Win wait", 8, |(_, row)| time(row.carried.window_wait_ns))
+        .ranked(4)
+        .right("zero_windows", "Zero win", 8, |(_, row)| some(row.now.zero_windows))
+        .ranked(5)
+        .right("overflows", "Overflow", 8, |(_, row)| some(row.overflows))
+        .ranked(4)
         .right("resets_sent", "RST sent", 8, |(_, row)| some(row.resets_sent))
         .ranked(3)
         .right("resets_received", "RST recv", 8, |(_, row)| some(row.resets_received))
@@ -67,8 +89,8 @@ fn sheet<K: Copy + Hash + Ord + Eq>(rows: &RowsBy<K>) -> Sheet<'_, Row<'_, K>> {
 
 impl Tcp {
     pub(super) fn all_panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
-        let rtt = |ends: &Ends| self.looks.rtt(ends);
-        self.figures.count_open(self.connections.iter(), rtt, self.queues.iter().copied());
+        let socket = |ends: &Ends| self.looks.connection(ends);
+        self.figures.count_open(self.connections.iter(), socket, self.queues.iter().copied());
         let mut panels = vec![
             self.peers().noted(self.remark()),
             self.ports(at),
@@ -187,7 +209,7 @@ impl Tcp {
             .whole("Slowest connects")
     }
 
-    /// Names the peer whose connections fail most, and the one that loses packets.
+    /// Names the peers whose connections fail, are reset, lose packets or wait, and the port whose queue is full.
     fn remark(&self) -> String {
         let peers = self.figures.peers.sorted();
         let named = |want: fn(&Figures) -> u64| {
@@ -208,12 +230,27 @@ impl Tcp {
         if let Some((key, row)) = named(|row| row.resets_received).filter(|(_, row)| row.resets_received > row.failed) {
             remarks.push(format!("{} reset {} connections", key.label(), thousands(row.resets_received - row.failed)));
         }
+        if let Some((key, row)) = named(|row| row.retransmits) {
+            let (sent, resent) = (row.carried.sent + row.carried.resent, row.carried.resent);
+            let share = percent(100.0 * resent as f64 / sent.max(1) as f64);
+            if sent == 0 || resent * 100 >= sent * REMARKABLE_RESENT {
+                let of_bytes = if sent > 0 { format!(" ({share} of the bytes sent)") } else { String::new() };
+                remarks.push(format!("{} retransmits to {}{of_bytes}", thousands(row.retransmits), key.label()));
+            }
+        }
+        let waits = |row: &Figures| row.carried.window_wait_ns;
+        if let Some((key, row)) = named(waits).filter(|(_, row)| waits(row) >= REMARKABLE_WAIT) {
+            remarks.push(format!("data waited {} for the receive window of {}", duration(waits(row)), key.label()));
+        }
         let ports = self.figures.ports.sorted();
         let full =
             ports.iter().filter_map(|(key, row)| Some(((*key)?, row.now.queue?))).max_by_key(|(_, of)| of.dropped);
         if let Some((port, queue)) = full.filter(|(_, queue)| queue.dropped > 0) {
             let (dropped, limit) = (thousands(queue.dropped), queue.limit);
             remarks.push(format!("port {} dropped {dropped} connections (listen queue: {limit})", port.port()));
+        }
+        if self.lacks_ends {
+            remarks.push("the kernel dropped reports of ended connections: bytes are too low".to_owned());
         }
         remarks.join("; ")
     }

@@ -54,9 +54,14 @@ impl<T> Slowest<T> {
         above || self.than.is_none()
     }
 
+    /// Whether a value is kept, so that its data is needed.
+    pub(crate) fn takes(&self, above: bool, value: u64) -> bool {
+        self.lists(above) && self.top.takes(value)
+    }
+
     /// Keeps a value if it is to be listed and among the largest.
     pub(crate) fn add(&mut self, above: bool, value: u64, what: impl FnOnce() -> T) {
-        if self.lists(above) && self.top.takes(value) {
+        if self.takes(above, value) {
             self.top.add(value, what());
         }
     }

@@ -186,10 +186,15 @@ pub(crate) fn is_named(typed: &str, event: &str) -> bool {
     typed == event || Glob::new(typed).is_ok_and(|glob| glob.compile_matcher().is_match(event))
 }
 
-/// Returns the filters on a unit's default events, which may be named as in perf-prof. Other events are an error.
-pub(crate) fn own(settings: &Settings, own: &[&str]) -> Result<Vec<Option<String>>, String> {
+/// Returns the filters on a unit's default events, which may be named as in perf-prof. `take` may take other names; the
+/// rest are an error.
+pub(crate) fn own(
+    settings: &Settings,
+    own: &[&str],
+    mut take: impl FnMut(&SelectedEvent) -> bool,
+) -> Result<Vec<Option<String>>, String> {
     let mut filters = vec![None; own.len()];
-    for one in lists(settings.all("event"))?.into_iter().flatten() {
+    for one in lists(settings.all("event"))?.into_iter().flatten().filter(|one| !take(one)) {
         let named = |event: &&str| is_named(&one.event, event);
         if !own.iter().any(named) {
             return Err(format!("{}: its events are {}; multi-trace pairs others", one.event, own.join(", ")));

@@ -137,7 +137,7 @@ pub const OPTIONS: &[Opt] = &[
         false,
         "Condition on windows, over the counts of events and period, e.g. 'sched_switch > 100'",
     ),
-    opt("paths", None, "", false, "Record the paths that system calls name, such as openat and stat"),
+    opt("paths", None, "", false, "Record the paths and socket addresses that system calls name"),
     opt("syscalls", None, "", false, "Also count system calls"),
     opt("spte", None, "", false, "Also follow shadow page entries"),
     opt("percent", None, "PERCENT", false, "Only seconds in which a CPU was busier than PERCENT"),

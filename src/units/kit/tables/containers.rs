@@ -20,7 +20,8 @@ pub(crate) struct ByContainer {
 }
 
 impl ByContainer {
-    fn container(&mut self, at: &Moment<'_>, tid: i32) -> Option<String> {
+    /// Returns the container, systemd unit or cgroup of a thread.
+    pub(crate) fn container(&mut self, at: &Moment<'_>, tid: i32) -> Option<String> {
         if self.groups.len() >= MAX {
             self.groups.clear();
         }

@@ -1,0 +1,353 @@
+//! The kernel's socket monitoring (sock_diag(7)): requests, dumps, subscriptions, and its messages about TCP sockets.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+/// `TCP_LISTEN` (include/net/tcp_states.h).
+pub(super) const LISTEN: u8 = 10;
+
+// linux/netlink.h, linux/sock_diag.h, linux/inet_diag.h.
+const SOCK_DIAG_BY_FAMILY: u16 = 20;
+const NLMSG_ERROR: u16 = 2;
+const NLMSG_DONE: u16 = 3;
+const REQUEST_DUMP: u16 = 0x301;
+const MESSAGE_HEADER: usize = 16;
+const DIAG_MESSAGE: usize = 72;
+const INET_DIAG_INFO: u16 = 2;
+const INET_DIAG_SKMEMINFO: u16 = 7;
+/// The groups of `SKNLGRP_INET_TCP_DESTROY` and `SKNLGRP_INET6_TCP_DESTROY`.
+const ENDS_OF_TCP: u32 = 1 | 1 << 2;
+/// Bytes of messages about ended sockets that may wait.
+const WAITING: libc::c_int = 4 << 20;
+
+/// Offsets in `struct tcp_info` (linux/tcp.h); older kernels have a shorter one.
+mod info {
+    pub(super) const RTT: usize = 68;
+    pub(super) const RTT_VARIANCE: usize = 72;
+    pub(super) const BYTES_ACKED: usize = 120;
+    pub(super) const BYTES_RECEIVED: usize = 128;
+    pub(super) const WINDOW_LIMITED: usize = 176;
+    pub(super) const BYTES_SENT: usize = 200;
+    pub(super) const BYTES_RESENT: usize = 208;
+    pub(super) const SEND_WINDOW: usize = 228;
+}
+/// The offset of the drops in `SK_MEMINFO`.
+const DROPS_AT: usize = 8 * 4;
+
+/// A TCP socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TcpSocket {
+    pub(crate) local: SocketAddr,
+    pub(crate) peer: SocketAddr,
+    pub(crate) state: u8,
+    pub(crate) inode: u32,
+    /// A number that no other socket has, also not after this one has ended.
+    pub(crate) cookie: u64,
+    /// For a listening socket, the connections that wait to be accepted, and their limit.
+    pub(crate) queue: [u32; 2],
+    /// For a listening socket, the connections that were dropped since it was made.
+    pub(crate) drops: u32,
+    /// The smoothed round-trip time and its mean deviation in microseconds; 0 if unknown.
+    pub(crate) rtt: [u32; 2],
+    /// `None` for a listening socket, and after the connection's end.
+    pub(crate) counters: Option<TcpCounters>,
+    /// Whether the peer's receive window is zero.
+    pub(crate) is_peer_full: bool,
+}
+
+/// The counters of a connection since its start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TcpCounters {
+    /// Bytes of data that were sent, each counted once.
+    pub(crate) sent: u64,
+    /// Bytes of data that were received, each counted once, and one for the peer's end of the connection.
+    pub(crate) received: u64,
+    /// Bytes of data that were sent again.
+    pub(crate) resent: u64,
+    /// Nanoseconds for which data waited for the peer's receive window.
+    pub(crate) window_wait_ns: u64,
+}
+
+impl TcpCounters {
+    /// Returns the growth since earlier values.
+    pub(crate) fn since(&self, before: &Self) -> Self {
+        Self {
+            sent: self.sent.saturating_sub(before.sent),
+            received: self.received.saturating_sub(before.received),
+            resent: self.resent.saturating_sub(before.resent),
+            window_wait_ns: self.window_wait_ns.saturating_sub(before.window_wait_ns),
+        }
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.sent = self.sent.saturating_add(other.sent);
+        self.received = self.received.saturating_add(other.received);
+        self.resent = self.resent.saturating_add(other.resent);
+        self.window_wait_ns = self.window_wait_ns.saturating_add(other.window_wait_ns);
+    }
+
+    /// Reads a `tcp_info`.
+    fn of(bytes: &[u8]) -> Option<Self> {
+        let number = |at: usize| Some(u64::from_ne_bytes(*bytes.get(at..)?.first_chunk()?));
+        let resent = number(info::BYTES_RESENT).unwrap_or(0);
+        let sent = number(info::BYTES_SENT).map(|sent| sent.saturating_sub(resent));
+        Some(Self {
+            sent: sent.or_else(|| number(info::BYTES_ACKED))?,
+            received: number(info::BYTES_RECEIVED)?,
+            resent,
+            window_wait_ns: number(info::WINDOW_LIMITED).unwrap_or(0).saturating_mul(1000),
+        })
+    }
+}
+
+fn open(flags: libc::c_int) -> io::Result<OwnedFd> {
+    // SAFETY: no memory is passed.
+    let fd = unsafe { libc::socket(libc::AF_NETLINK, libc::SOCK_DGRAM | flags, libc::NETLINK_SOCK_DIAG) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel returned the descriptor, which nothing else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// The kernel's address, or ours with groups of messages.
+fn address(groups: u32) -> libc::sockaddr_nl {
+    // SAFETY: all zeroes are a valid address, that of the kernel.
+    let mut address: libc::sockaddr_nl = unsafe { std::mem::zeroed() };
+    address.nl_family = libc::AF_NETLINK as libc::sa_family_t;
+    address.nl_groups = groups;
+    address
+}
+
+fn succeeded(result: libc::c_int) -> io::Result<()> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Sends a request and passes the body of each answer to `take` until it returns `false`.
+pub(super) fn dump(request: &[u8], take: &mut dyn FnMut(&[u8]) -> bool) -> io::Result<()> {
+    let socket = open(libc::SOCK_CLOEXEC)?;
+    let kernel = address(0);
+    // Messages of other processes are refused from here on. SAFETY: the address is ours, with its size.
+    let connected =
+        unsafe { libc::connect(socket.as_raw_fd(), (&raw const kernel).cast(), size_of_val(&kernel) as u32) };
+    succeeded(connected)?;
+    rustix::io::write(&socket, request)?;
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        // SAFETY: the kernel writes at most the length of the buffer.
+        let len = unsafe { libc::recv(socket.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), 0) };
+        let Ok(len) = usize::try_from(len) else { return Err(io::Error::last_os_error()) };
+        if len == 0 || !read_messages(&buffer[..len], take) {
+            return Ok(());
+        }
+    }
+}
+
+/// Subscribes to the ends of TCP sockets in the thread's network namespace.
+pub(super) fn subscribe() -> io::Result<OwnedFd> {
+    let socket = open(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK)?;
+    let fd = socket.as_raw_fd();
+    for option in [libc::SO_RCVBUFFORCE, libc::SO_RCVBUF] {
+        let size = WAITING;
+        // SAFETY: the value is an integer of this size.
+        let set = unsafe {
+            libc::setsockopt(fd, libc::SOL_SOCKET, option, (&raw const size).cast(), size_of_val(&size) as u32)
+        };
+        if set == 0 {
+            break;
+        }
+    }
+    let groups = address(ENDS_OF_TCP);
+    // SAFETY: the address is ours, with its size.
+    succeeded(unsafe { libc::bind(fd, (&raw const groups).cast(), size_of_val(&groups) as u32) })?;
+    Ok(socket)
+}
+
+/// Reads the sockets that ended from a subscription. Returns whether the kernel dropped some.
+pub(super) fn read_ended(subscription: &OwnedFd, most: usize, all: &mut Vec<TcpSocket>) -> bool {
+    let (mut buffer, mut has_lost) = (vec![0u8; 1 << 13], false);
+    while all.len() < most {
+        let mut from = address(0);
+        let mut size = size_of_val(&from) as u32;
+        // SAFETY: the kernel writes at most the length of the buffer, and at most `size` bytes of the address.
+        let len = unsafe {
+            let (data, from) = (buffer.as_mut_ptr().cast(), (&raw mut from).cast());
+            libc::recvfrom(subscription.as_raw_fd(), data, buffer.len(), 0, from, &raw mut size)
+        };
+        match usize::try_from(len) {
+            // Other processes may send messages, too.
+            Ok(len) if from.nl_pid == 0 => {
+                read_messages(&buffer[..len], &mut |body| {
+                    all.extend(tcp_socket(body));
+                    true
+                });
+            }
+            Ok(_) => {}
+            Err(_) if io::Error::last_os_error().raw_os_error() == Some(libc::ENOBUFS) => has_lost = true,
+            Err(_) => return has_lost,
+        }
+    }
+    has_lost
+}
+
+/// Makes a request for all sockets of a family and protocol, with their `tcp_info` and memory figures.
+pub(super) fn inet_request(family: i32, protocol: i32) -> Vec<u8> {
+    let extensions = 1 << (INET_DIAG_INFO - 1) | 1 << (INET_DIAG_SKMEMINFO - 1);
+    let mut request = vec![family as u8, protocol as u8, extensions, 0];
+    request.extend(u32::MAX.to_ne_bytes());
+    request.resize(56, 0);
+    message(&request)
+}
+
+/// Makes a message that requests a dump.
+pub(super) fn message(request: &[u8]) -> Vec<u8> {
+    let mut message = ((MESSAGE_HEADER + request.len()) as u32).to_ne_bytes().to_vec();
+    message.extend([SOCK_DIAG_BY_FAMILY, REQUEST_DUMP].iter().flat_map(|word| word.to_ne_bytes()));
+    message.extend([0; 8]);
+    message.extend(request);
+    message
+}
+
+fn word16(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+pub(super) fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+/// Reads the messages of a buffer. Returns `false` after the last message, an error, or if `take` returned `false`.
+fn read_messages(mut bytes: &[u8], take: &mut dyn FnMut(&[u8]) -> bool) -> bool {
+    while let (Some(len), Some(kind)) = (word(bytes, 0), word16(bytes, 4)) {
+        let Some(body) = bytes.get(MESSAGE_HEADER..len as usize) else { return false };
+        if matches!(kind, NLMSG_DONE | NLMSG_ERROR) || !take(body) {
+            return false;
+        }
+        bytes = bytes.get((len as usize).next_multiple_of(4)..).unwrap_or_default();
+    }
+    true
+}
+
+/// Iterates over attributes: their types and values.
+pub(super) fn attributes(mut rest: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    std::iter::from_fn(move || {
+        let (len, kind) = (usize::from(word16(rest, 0)?), word16(rest, 2)?);
+        let value = rest.get(4..len)?;
+        rest = rest.get(len.next_multiple_of(4)..).unwrap_or_default();
+        Some((kind, value))
+    })
+}
+
+/// The ends and the inode of a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct InetSocket {
+    pub(super) local: SocketAddr,
+    pub(super) peer: SocketAddr,
+    pub(super) inode: u32,
+}
+
+/// Reads the head of an `inet_diag_msg`.
+pub(super) fn inet_socket(body: &[u8]) -> Option<InetSocket> {
+    let head = body.get(..DIAG_MESSAGE)?;
+    let ports = [4, 6].map(|at| u16::from_be_bytes([head[at], head[at + 1]]));
+    let ip = |at: usize| match i32::from(head[0]) {
+        libc::AF_INET => Some(IpAddr::from(Ipv4Addr::from(*head.get(at..)?.first_chunk::<4>()?))),
+        _ => Some(Ipv6Addr::from(*head.get(at..)?.first_chunk::<16>()?).into()).map(|ip: IpAddr| ip.to_canonical()),
+    };
+    let (local, peer) = (SocketAddr::new(ip(8)?, ports[0]), SocketAddr::new(ip(24)?, ports[1]));
+    Some(InetSocket { local, peer, inode: word(head, 68)? })
+}
+
+/// Reads an `inet_diag_msg` and its attributes.
+pub(super) fn tcp_socket(body: &[u8]) -> Option<TcpSocket> {
+    let InetSocket { local, peer, inode } = inet_socket(body)?;
+    let (head, rest) = body.split_at_checked(DIAG_MESSAGE)?;
+    let mut socket = TcpSocket {
+        local,
+        peer,
+        state: head[1],
+        inode,
+        cookie: u64::from(word(head, 44)?) | u64::from(word(head, 48)?) << 32,
+        queue: [word(head, 56)?, word(head, 60)?],
+        drops: 0,
+        rtt: [0; 2],
+        counters: None,
+        is_peer_full: false,
+    };
+    for (kind, value) in attributes(rest) {
+        match kind {
+            INET_DIAG_INFO if socket.state != LISTEN => {
+                socket.rtt = [info::RTT, info::RTT_VARIANCE].map(|at| word(value, at).unwrap_or(0));
+                socket.counters = TcpCounters::of(value);
+                socket.is_peer_full = word(value, info::SEND_WINDOW) == Some(0);
+            }
+            INET_DIAG_SKMEMINFO => socket.drops = word(value, DROPS_AT).unwrap_or(0),
+            _ => {}
+        }
+    }
+    Some(socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn damaged_messages_are_left_out() {
+        let mut body = vec![libc::AF_INET as u8, 1, 0, 0, 0, 80, 0x9c, 0x40];
+        body.resize(DIAG_MESSAGE, 0);
+        body[8..12].copy_from_slice(&[10, 0, 0, 1]);
+        body[24..28].copy_from_slice(&[10, 0, 3, 7]);
+        body[44..52].copy_from_slice(&0x1_0000_0002u64.to_ne_bytes());
+        let mut info = vec![0; 232];
+        info[info::RTT..][..4].copy_from_slice(&900u32.to_ne_bytes());
+        for (at, value) in [
+            (info::BYTES_RECEIVED, 70),
+            (info::WINDOW_LIMITED, 5),
+            (info::BYTES_SENT, 1100),
+            (info::BYTES_RESENT, 100u64),
+        ] {
+            info[at..at + 8].copy_from_slice(&value.to_ne_bytes());
+        }
+        let mut attribute = [236u16.to_ne_bytes(), INET_DIAG_INFO.to_ne_bytes()].concat();
+        attribute.extend(info);
+        body.extend(attribute);
+        let mut message = ((MESSAGE_HEADER + body.len()) as u32).to_ne_bytes().to_vec();
+        message.extend(SOCK_DIAG_BY_FAMILY.to_ne_bytes());
+        message.resize(MESSAGE_HEADER, 0);
+        message.extend(body);
+        let read = |bytes: &[u8]| {
+            let mut all = Vec::new();
+            let more = read_messages(bytes, &mut |body| {
+                all.extend(tcp_socket(body));
+                true
+            });
+            (more, all)
+        };
+        let (more, all) = read(&message);
+        assert!(more);
+        let [only] = all[..] else { panic!("{all:?}") };
+        assert_eq!((only.local.to_string(), only.peer.to_string()), ("10.0.0.1:80".into(), "10.0.3.7:40000".into()));
+        assert_eq!((only.rtt, only.cookie, only.is_peer_full), ([900, 0], 0x1_0000_0002, true));
+        let counters = TcpCounters { sent: 1000, received: 70, resent: 100, window_wait_ns: 5000 };
+        assert_eq!(only.counters, Some(counters));
+        for len in 0..message.len() {
+            assert_eq!(read(&message[..len]).1, [], "{len}");
+        }
+        for at in 0..message.len() {
+            let mut damaged = message.clone();
+            damaged[at] ^= 0xff;
+            read(&damaged);
+        }
+    }
+
+    /// Kernels before 4.19 do not count what is sent again.
+    #[test]
+    fn older_kernels_have_fewer_counters() {
+        let mut info = vec![0; 192];
+        info[info::BYTES_ACKED..][..8].copy_from_slice(&50u64.to_ne_bytes());
+        assert_eq!(TcpCounters::of(&info), Some(TcpCounters { sent: 50, ..TcpCounters::default() }));
+        assert_eq!(TcpCounters::of(&info[..104]), None);
+    }
+}

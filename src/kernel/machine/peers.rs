@@ -1,0 +1,202 @@
+//! The other ends of the machine's sockets and pipes, by inode.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use rustc_hash::FxHashMap;
+
+use crate::kernel::procfs;
+
+use super::inet_diag::{self, InetSocket};
+use super::sockets::in_all_namespaces;
+
+/// The limit of sockets.
+const MOST: usize = 1 << 18;
+
+// linux/unix_diag.h.
+const UNIX_MESSAGE: usize = 16;
+const SHOW_NAME_AND_PEER: u32 = 1 | 1 << 2;
+const UNIX_DIAG_NAME: u16 = 0;
+const UNIX_DIAG_PEER: u16 = 2;
+
+/// The other ends of sockets, and the processes at the ends of pipes.
+#[derive(Clone, Debug, Default)]
+pub struct OtherEnds {
+    pub(crate) sockets: FxHashMap<u64, String>,
+    /// The readers and writers of each pipe.
+    pub(crate) pipes: FxHashMap<u64, Vec<PipeEnd>>,
+}
+
+/// A process at an end of a pipe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PipeEnd {
+    pub(crate) pid: i32,
+    pub(crate) writes: bool,
+}
+
+/// Returns the other ends of all sockets and pipes, searching the open files of processes for a limited time.
+pub(crate) fn other_ends(patience: Duration) -> OtherEnds {
+    let mut found = OtherEnds { sockets: sockets(), pipes: FxHashMap::default() };
+    for (pid, fd, link) in procfs::open_files(patience) {
+        if let Some(inode) = inode_of(&link, "pipe") {
+            let ends: &mut Vec<PipeEnd> = found.pipes.entry(inode).or_default();
+            let end = PipeEnd { pid, writes: writes(pid, fd) };
+            if !ends.contains(&end) {
+                ends.push(end);
+            }
+        }
+    }
+    found
+}
+
+/// Returns the inode of a link in /proc/PID/fd to a `socket` or `pipe`.
+pub(crate) fn inode_of(link: &str, kind: &str) -> Option<u64> {
+    link.strip_prefix(kind)?.strip_prefix(":[")?.strip_suffix(']')?.parse().ok()
+}
+
+/// Returns whether a descriptor is open for writing only, from the mode of its link.
+pub(crate) fn writes(pid: i32, fd: i32) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    let link = fs::symlink_metadata(Path::new("/proc").join(pid.to_string()).join("fd").join(fd.to_string()));
+    link.is_ok_and(|link| link.permissions().mode() & 0o600 == 0o200)
+}
+
+fn sockets() -> FxHashMap<u64, String> {
+    in_all_namespaces(|all: &mut FxHashMap<u64, String>| {
+        for (family, protocol) in [
+            (libc::AF_INET, libc::IPPROTO_TCP),
+            (libc::AF_INET6, libc::IPPROTO_TCP),
+            (libc::AF_INET, libc::IPPROTO_UDP),
+            (libc::AF_INET6, libc::IPPROTO_UDP),
+        ] {
+            let request = inet_diag::inet_request(family, protocol);
+            let _ = inet_diag::dump(&request, &mut |body| {
+                let named = inet_diag::inet_socket(body).and_then(|of| Some((u64::from(of.inode), inet_name(&of)?)));
+                all.extend(named);
+                all.len() < MOST
+            });
+        }
+        let mut unix = Vec::new();
+        let _ = inet_diag::dump(&unix_request(), &mut |body| {
+            unix.extend(unix_socket(body));
+            unix.len() < MOST
+        });
+        all.extend(unix_names(&unix));
+    })
+}
+
+/// Names a socket by its peer, or by its own address if it does not have one.
+fn inet_name(of: &InetSocket) -> Option<String> {
+    let is_set = |address: &SocketAddr| address.port() != 0;
+    let own = || format!("port {}", of.local);
+    if is_set(&of.peer) { Some(of.peer.to_string()) } else { is_set(&of.local).then(own) }
+}
+
+fn unix_request() -> Vec<u8> {
+    let mut request = vec![libc::AF_UNIX as u8, 0, 0, 0];
+    for word in [u32::MAX, 0, SHOW_NAME_AND_PEER, u32::MAX, u32::MAX] {
+        request.extend(word.to_ne_bytes());
+    }
+    inet_diag::message(&request)
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct UnixSocket {
+    inode: u32,
+    name: Option<String>,
+    peer: Option<u32>,
+}
+
+/// Reads a `unix_diag_msg` and its attributes.
+fn unix_socket(body: &[u8]) -> Option<UnixSocket> {
+    let (head, rest) = body.split_at_checked(UNIX_MESSAGE)?;
+    let mut socket = UnixSocket { inode: inet_diag::word(head, 4)?, ..UnixSocket::default() };
+    for (kind, value) in inet_diag::attributes(rest) {
+        match kind {
+            UNIX_DIAG_NAME => socket.name = unix_name(value),
+            UNIX_DIAG_PEER => socket.peer = inet_diag::word(value, 0),
+            _ => {}
+        }
+    }
+    Some(socket)
+}
+
+/// Returns the name of a socket: its path, or for one without a file, its name after `@`. `None` if it is empty.
+pub(crate) fn unix_name(bytes: &[u8]) -> Option<String> {
+    let (mark, name) = match bytes {
+        [] => return None,
+        [0, name @ ..] => ("@", name),
+        name => ("", name.split(|byte| *byte == 0).next().unwrap_or_default()),
+    };
+    (!name.is_empty()).then(|| format!("{mark}{}", String::from_utf8_lossy(name)))
+}
+
+/// Names each socket by its peer's name or by its own: of a connection, only the listening end has one.
+fn unix_names(all: &[UnixSocket]) -> impl Iterator<Item = (u64, String)> + '_ {
+    let names: FxHashMap<u32, &str> =
+        all.iter().filter_map(|socket| Some((socket.inode, socket.name.as_deref()?))).collect();
+    all.iter().filter_map(move |socket| {
+        let peers = socket.peer.and_then(|peer| names.get(&peer).copied());
+        Some((u64::from(socket.inode), format!("unix:{}", peers.or(socket.name.as_deref())?)))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsRawFd;
+    use std::os::unix::fs::MetadataExt;
+    use std::os::unix::net::{UnixListener, UnixStream};
+
+    use super::*;
+
+    fn inode(of: &impl AsRawFd) -> u64 {
+        fs::metadata(format!("/proc/self/fd/{}", of.as_raw_fd())).expect("open").ino()
+    }
+
+    #[test]
+    fn sockets_and_pipes_have_their_other_ends() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let at = listener.local_addr().expect("an address");
+        let client = std::net::TcpStream::connect(at).expect("connects");
+        let udp = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
+        udp.connect("127.0.0.1:9").expect("connects");
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = dir.path().join("named");
+        let unix = UnixListener::bind(&path).expect("bound");
+        let connected = UnixStream::connect(&path).expect("connects");
+        let _accepted = unix.accept().expect("accepts");
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        let found = other_ends(Duration::from_secs(60));
+        let name = |inode: u64| found.sockets.get(&inode).cloned().unwrap_or_default();
+        let of_path = format!("unix:{}", path.display());
+        assert_eq!([name(inode(&client)), name(inode(&listener))], [at.to_string(), format!("port {at}")]);
+        assert_eq!(name(inode(&udp)), "127.0.0.1:9");
+        assert_eq!([name(inode(&unix)), name(inode(&connected))], [of_path.clone(), of_path]);
+        let pid = std::process::id() as i32;
+        let ends = &found.pipes[&inode(&reader)];
+        assert!([true, false].iter().all(|writes| ends.contains(&PipeEnd { pid, writes: *writes })), "{ends:?}");
+        assert_eq!([&reader as &dyn AsRawFd, &writer].map(|end| writes(pid, end.as_raw_fd())), [false, true]);
+    }
+
+    #[test]
+    fn names_of_unix_sockets() {
+        let names = [&b"/run/x.sock\0\0"[..], b"\0abstract", b"", b"\0", b"\0\0"].map(unix_name);
+        assert_eq!(names, [Some("/run/x.sock".into()), Some("@abstract".into()), None, None, Some("@\0".into())]);
+        let mut body = vec![libc::AF_UNIX as u8, 1, 1, 0];
+        body.extend(7u32.to_ne_bytes());
+        body.resize(UNIX_MESSAGE, 0);
+        body.extend([8u16.to_ne_bytes(), UNIX_DIAG_PEER.to_ne_bytes()].concat());
+        body.extend(9u32.to_ne_bytes());
+        assert_eq!(unix_socket(&body), Some(UnixSocket { inode: 7, name: None, peer: Some(9) }));
+        for len in 0..body.len() {
+            let read = unix_socket(&body[..len]);
+            assert!(read.is_none_or(|socket| socket.peer.is_none()), "{len}");
+        }
+        assert_eq!(
+            [inode_of("pipe:[12]", "pipe"), inode_of("pipe:[x]", "pipe"), inode_of("/pipe:[1]", "pipe")],
+            [Some(12), None, None]
+        );
+    }
+}

@@ -1,0 +1,135 @@
+//! Calls as lines, like strace writes them, with their stacks.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::units::kit::prelude::*;
+
+use super::arguments::{Arguments, written};
+use super::names::{Call, CallTables, error_name};
+
+/// The number of lines to keep.
+const KEEP: u64 = 10_000;
+
+/// The arguments of a call, if its record has them, its path or socket address, and what its descriptors refer to.
+#[derive(Clone, Debug, Default)]
+pub(super) struct CallArguments {
+    pub(super) arguments: Option<Arguments>,
+    pub(super) text: Option<Arc<str>>,
+    pub(super) files: Vec<(i32, Arc<str>)>,
+}
+
+impl CallArguments {
+    /// Writes the call with its arguments.
+    pub(super) fn line(&self, tables: CallTables, call: Call) -> String {
+        let name = tables.name(call);
+        let file = |fd: i32| self.files.iter().find(|(own, _)| *own == fd).map(|(_, name)| name.to_string());
+        match &self.arguments {
+            Some(arguments) => written(&name, arguments, self.text.as_deref(), file),
+            None => name,
+        }
+    }
+}
+
+/// A call that returned.
+#[derive(Clone, Debug)]
+pub(super) struct ListedCall {
+    pub(super) tid: i32,
+    pub(super) call: Call,
+    pub(super) made: CallArguments,
+    pub(super) time: u64,
+    /// `None` if its start was not recorded.
+    pub(super) ns: Option<u64>,
+    pub(super) result: i64,
+    pub(super) stack: RetainedStack,
+}
+
+impl ListedCall {
+    /// Writes the call with its arguments and its result.
+    fn line(&self, tables: CallTables) -> String {
+        let call = self.made.line(tables, self.call);
+        match self.result {
+            -4095..0 => format!("{call} = -{}", error_name(self.result.unsigned_abs() as u32)),
+            result if matches!(&*tables.name(self.call), "mmap" | "mmap2" | "mremap" | "brk") => {
+                format!("{call} = {result:#x}")
+            }
+            result => format!("{call} = {result}"),
+        }
+    }
+}
+
+/// The newest calls.
+#[derive(Clone, Debug)]
+pub(super) struct CallLines {
+    keep: usize,
+    number: u64,
+    lines: VecDeque<(u64, ListedCall)>,
+}
+
+impl Default for CallLines {
+    fn default() -> Self {
+        Self { keep: KEEP as usize, number: 0, lines: VecDeque::new() }
+    }
+}
+
+impl CallLines {
+    pub(super) fn of(settings: &Settings) -> Result<Self, String> {
+        let keep = settings.number("keep", KEEP)?.clamp(1, 1_000_000) as usize;
+        Ok(Self { keep, ..Self::default() })
+    }
+
+    pub(super) fn add(&mut self, call: ListedCall) {
+        if self.lines.len() >= self.keep {
+            self.lines.pop_front();
+        }
+        self.lines.push_back((self.number, call));
+        self.number += 1;
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.lines.clear();
+        self.number = 0;
+    }
+
+    pub(super) fn get(&self, number: u64) -> Option<&ListedCall> {
+        let (first, _) = self.lines.front()?;
+        self.lines.get(usize::try_from(number.checked_sub(*first)?).ok()?).map(|(_, call)| call)
+    }
+
+    pub(super) fn newest(&self) -> Option<&ListedCall> {
+        self.lines.back().map(|(_, call)| call)
+    }
+
+    /// The threads of the lines.
+    pub(super) fn threads(&self) -> impl Iterator<Item = i32> {
+        self.lines.iter().map(|(_, call)| call.tid)
+    }
+
+    pub(super) fn panel(&self, at: &Moment<'_>, tables: CallTables, containers: &FxHashMap<i32, String>) -> Panel {
+        let skip = self.lines.len().saturating_sub(at.look.rows);
+        let container = |tid: i32| containers.get(&tid).map_or(Cell::Empty, |name| text(name.as_str()));
+        let rows = Sheet::of(self.lines.iter().skip(skip), |(number, _)| *number)
+            .right("time_ns", "Time", 14, |(_, of)| Cell::Moment(at.after(of.time)))
+            .task(at, |(_, of)| of.tid)
+            .ranked(1)
+            .when(!containers.is_empty(), |sheet| {
+                sheet.left("container", "Container", 20, |(_, of)| container(of.tid)).ranked(2)
+            })
+            .right("ns", "Took", 9, |(_, of)| of.ns.map_or(Cell::Empty, Cell::Time))
+            .left("line", "Call", 0, |(_, of)| text(of.line(tables)))
+            .rows();
+        let gone = self.number - (self.lines.len() - skip) as u64;
+        Panel::new("Lines", Body::Log(rows)).noted(note(gone, "older call", "not shown"))
+    }
+}
+
+/// The functions of a call's stack, the innermost first.
+pub(super) fn stack_panel(at: &Moment<'_>, call: Option<&ListedCall>) -> Panel {
+    let frames = call.map(|call| at.frames(call.stack)).unwrap_or_default();
+    Sheet::of(frames.iter().rev().enumerate(), |(i, _)| i as u64)
+        .left("function", "Function", 48, |(_, name)| text(name.text.clone()))
+        .left("dso", "DSO", 0, |(_, name)| text(name.dso.clone()))
+        .whole("Stack of the call under the cursor")
+}

@@ -1,0 +1,166 @@
+//! The growth of the counters that the kernel has for each connection.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::session::{TcpCounters, TcpSocket};
+
+use super::connections::{Connection, Connections};
+use super::looks;
+
+/// The limit of ended connections without a known owner, and of attempts to find one: events arrive late.
+const MAX_WAITING: usize = 1 << 14;
+const MAX_TRIES: u8 = 40;
+/// The number of looks that a socket is remembered for after its end, which the kernel reports later, or not at all.
+const MAX_ABSENT: u8 = 3;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Counted {
+    values: TcpCounters,
+    /// Whether the figures include the values; otherwise they are those when the measurement started.
+    is_included: bool,
+    /// The number of looks since the socket was seen.
+    absent: u8,
+}
+
+/// The counters of connections that the figures include, by the kernel's number of the socket.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Traffic {
+    has_begun: bool,
+    counted: FxHashMap<u64, Counted>,
+    waiting: Vec<(TcpSocket, u8)>,
+}
+
+impl Traffic {
+    /// Takes open sockets, and passes the growth of each connection's counters. Those of the first look are from before
+    /// the measurement.
+    pub(super) fn seen(
+        &mut self,
+        all: &[TcpSocket],
+        connections: &Connections,
+        mut grown: impl FnMut(&Connection, TcpCounters),
+    ) {
+        if !std::mem::replace(&mut self.has_begun, true) {
+            let counted = |values| Counted { values, is_included: false, absent: 0 };
+            let before = all.iter().filter_map(|socket| Some((socket.cookie, counted(socket.counters?))));
+            self.counted = before.collect();
+            return;
+        }
+        for socket in all {
+            if let Some((of, growth)) = self.growth(socket, connections) {
+                grown(&of, growth);
+            }
+        }
+        let open: FxHashSet<u64> = all.iter().map(|socket| socket.cookie).collect();
+        self.counted.retain(|cookie, of| {
+            of.absent = if open.contains(cookie) { 0 } else { of.absent + 1 };
+            of.absent <= MAX_ABSENT
+        });
+    }
+
+    /// Takes sockets that ended, and passes each with its connection and the growth of its counters. A socket whose
+    /// connection no event has shown yet waits.
+    pub(super) fn ended(
+        &mut self,
+        sockets: Vec<TcpSocket>,
+        connections: &Connections,
+        mut grown: impl FnMut(&Connection, &TcpSocket, TcpCounters),
+    ) {
+        let before = std::mem::take(&mut self.waiting);
+        for (socket, tries) in before.into_iter().chain(sockets.into_iter().map(|socket| (socket, 0))) {
+            match self.growth(&socket, connections) {
+                Some((of, growth)) => {
+                    self.counted.remove(&socket.cookie);
+                    grown(&of, &socket, growth);
+                }
+                None if tries < MAX_TRIES && self.waiting.len() < MAX_WAITING => self.waiting.push((socket, tries + 1)),
+                None => drop(self.counted.remove(&socket.cookie)),
+            }
+        }
+    }
+
+    fn growth(&mut self, socket: &TcpSocket, connections: &Connections) -> Option<(Connection, TcpCounters)> {
+        let (now, of) = (socket.counters?, *connections.between(&looks::ends(socket))?);
+        let counted = self.counted.get(&socket.cookie);
+        // The first look may be later than the first events.
+        let before = counted.filter(|counted| counted.is_included || !of.began_here()).map(|counted| counted.values);
+        self.counted.insert(socket.cookie, Counted { values: now, is_included: true, absent: 0 });
+        Some((of, now.since(&before.unwrap_or_default())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use super::super::connections::Way;
+    use super::super::fields::Ends;
+    use super::*;
+
+    fn addresses(port: u16) -> [SocketAddr; 2] {
+        [SocketAddr::from(([10, 0, 0, 1], port)), SocketAddr::from(([10, 0, 3, 7], 80))]
+    }
+
+    fn socket(cookie: u64, port: u16, sent: u64) -> TcpSocket {
+        let [local, peer] = addresses(port);
+        let counters = Some(TcpCounters { sent, ..TcpCounters::default() });
+        let (queue, rtt) = ([0; 2], [0; 2]);
+        TcpSocket { local, peer, state: 1, inode: 9, cookie, queue, drops: 0, rtt, counters, is_peer_full: false }
+    }
+
+    fn connection(port: u16, since: u64) -> Connection {
+        let [local, peer] = addresses(port);
+        let ends = Ends { local, peer };
+        Connection { ends, way: Way::Out, pid: 1, tid: 1, port: None, since, established: 0, counts: true }
+    }
+
+    #[test]
+    fn growth_counts_once() {
+        let (mut traffic, mut connections) = (Traffic::default(), Connections::default());
+        let seen = |traffic: &mut Traffic, all: &[TcpSocket], connections: &Connections| {
+            let mut sent = Vec::new();
+            traffic.seen(all, connections, |of, growth| sent.push((of.ends.local.port(), growth.sent)));
+            sent
+        };
+        let ended = |traffic: &mut Traffic, all: Vec<TcpSocket>, connections: &Connections| {
+            let mut sent = Vec::new();
+            traffic.ended(all, connections, |of, _, growth| sent.push((of.ends.local.port(), growth.sent)));
+            sent
+        };
+        // One connection is older than the measurement; one began before the first look.
+        connections.add_earlier(connection(1, 0));
+        connections.insert(0xa0, connection(2, 5));
+        assert_eq!(seen(&mut traffic, &[socket(1, 1, 100), socket(2, 2, 30)], &connections), []);
+        assert_eq!(seen(&mut traffic, &[socket(1, 1, 150), socket(2, 2, 40)], &connections), [(1, 50), (2, 40)]);
+        // A look may be ahead of the events, and so may an end.
+        assert_eq!(seen(&mut traffic, &[socket(1, 1, 150), socket(3, 3, 7)], &connections), [(1, 0)]);
+        assert_eq!(ended(&mut traffic, vec![socket(2, 2, 45), socket(3, 3, 9)], &connections), [(2, 5)]);
+        connections.insert(0xb0, connection(3, 6));
+        connections.end(0xb0, connection(3, 6));
+        assert_eq!(ended(&mut traffic, Vec::new(), &connections), [(3, 9)]);
+        assert_eq!(ended(&mut traffic, Vec::new(), &connections), []);
+        // A socket that never belongs to a connection is forgotten.
+        for _ in 0..=MAX_TRIES {
+            assert_eq!(ended(&mut traffic, vec![socket(4, 4, 1)], &Connections::default()), []);
+        }
+        assert!(traffic.waiting.len() <= usize::from(MAX_TRIES) + 1);
+        (0..=MAX_ABSENT).for_each(|_| drop(seen(&mut traffic, &[], &connections)));
+        assert!(traffic.counted.is_empty());
+    }
+
+    #[test]
+    fn a_connection_is_found_by_its_ends() {
+        let mut connections = Connections::default();
+        let ends = |port: u16| connection(port, 0).ends;
+        // The port is chosen later.
+        connections.insert(0xa0, connection(0, 5));
+        connections.insert(0xa0, connection(7, 5));
+        assert_eq!([0, 7].map(|port| connections.between(&ends(port)).map(|of| of.since)), [None, Some(5)]);
+        connections.end(0xa0, connection(7, 5));
+        connections.insert(0xb0, connection(7, 6));
+        assert_eq!(connections.between(&ends(7)).map(|of| of.since), Some(6));
+        connections.has_last_counters(&ends(7));
+        connections.end(0xb0, connection(7, 6));
+        connections.has_last_counters(&ends(7));
+        assert_eq!(connections.between(&ends(7)), None);
+    }
+}

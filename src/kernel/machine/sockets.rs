@@ -140,7 +140,7 @@ pub(crate) fn socket_owners() -> FxHashMap<u32, i32> {
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
-    use std::net::{TcpListener, TcpStream};
+    use std::net::{Shutdown, TcpListener, TcpStream};
     use std::os::fd::AsRawFd;
 
     use super::inet_diag::LISTEN;
@@ -191,6 +191,12 @@ mod tests {
         client.write_all(&[7; 5000]).expect("written");
         accepted.read_exact(&mut [0; 5000]).expect("read");
         let open = monitor.sockets().into_iter().find(|socket| socket.local == local && socket.peer == at);
+        // The kernel does not count an end that arrives after the socket was closed.
+        let both = [&client, &accepted];
+        both.iter().for_each(|end| end.shutdown(Shutdown::Write).expect("shut down"));
+        for mut end in both {
+            assert_eq!(end.read(&mut [0]).expect("the end"), 0);
+        }
         drop((client, accepted));
         let mut found = [None; 2];
         let begun = std::time::Instant::now();

@@ -24,7 +24,8 @@ pub(super) struct KeptFigures {
 }
 
 impl KeptFigures {
-    pub(super) fn end(&mut self, running: Running, events: Vec<(usize, usize)>, at: u64) {
+    pub(super) fn end(&mut self, mut running: Running, events: Vec<(usize, usize)>, at: u64) {
+        running.unit.stop();
         self.ended.push(Ended { running, events, at });
         self.ended.drain(..self.ended.len().saturating_sub(MAX_ENDED));
     }

@@ -458,11 +458,21 @@ impl Unit for Tcp {
         self.queues = queues.collect();
     }
 
-    fn lost(&mut self, _lost: &LostEvents) {
+    fn lost(&mut self, lost: &LostEvents) {
         self.looks.forget();
         self.connections.forget();
         self.ended.clear();
         self.reported.clear();
+        if lost.records == 0 {
+            // The figures do not include what connections carried in the meantime.
+            self.stop();
+        }
+    }
+
+    fn stop(&mut self) {
+        self.looks.stop();
+        self.connections.forget_all();
+        self.traffic = Traffic::default();
     }
 
     fn loss_text(&self) -> &'static str {

@@ -155,6 +155,14 @@ impl FilteredUnit {
         self.unit.lost(lost);
     }
 
+    /// Ends the measurement, as in [`Unit::stop`].
+    pub fn stop(&mut self) {
+        if let Some(inputs) = self.unit.inputs() {
+            inputs.stop();
+        }
+        self.unit.stop();
+    }
+
     /// Describes the effect of losses on the figures.
     pub fn loss_text(&self) -> &'static str {
         self.unit.loss_text()

@@ -251,7 +251,7 @@ pub struct LostEvents {
     pub from: u64,
     /// Time at which the kernel reported the loss.
     pub until: u64,
-    /// Number of lost records of all events.
+    /// Number of lost records of all events; 0 if nothing was measured in that time.
     pub records: u64,
 }
 
@@ -425,6 +425,10 @@ pub trait Unit: CopyUnit + Send + Sync {
 
     /// Handles lost records, for units that pair or track records.
     fn lost(&mut self, _lost: &LostEvents) {}
+
+    /// Called when the measurement ends, for state that the kernel keeps for the unit. If it continues later,
+    /// [`Unit::lost`] reports the time between with 0 records.
+    fn stop(&mut self) {}
 
     /// Describes the effect of losses on the figures.
     fn loss_text(&self) -> &'static str {

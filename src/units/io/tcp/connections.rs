@@ -199,4 +199,10 @@ impl Connections {
         self.sockets.clear();
         self.before.clear();
     }
+
+    /// Also forgets connections that have ended: their last counters do not arrive.
+    pub(super) fn forget_all(&mut self) {
+        self.forget();
+        self.ended.clear();
+    }
 }

@@ -21,13 +21,14 @@ const PERIOD_OF_ENDS: Duration = Duration::from_millis(50);
 #[derive(Clone, Debug, Default)]
 pub(super) struct Looks {
     has_looked: bool,
+    has_baseline: bool,
     next: Option<Instant>,
     next_ends: Option<Instant>,
     owners: FxHashMap<u32, i32>,
     monitor: TcpMonitor,
     connections: FxHashMap<Ends, TcpSocket>,
     listeners: Vec<TcpSocket>,
-    /// The drops of each listening socket before the measurement.
+    /// The drops of each listening socket that do not count.
     drops_before: FxHashMap<u32, u32>,
 }
 
@@ -53,7 +54,7 @@ impl Looks {
             self.owners = cx.session.socket_owners();
         }
         self.next = Some(begun + PERIOD.max(begun.elapsed() * SHARE));
-        self.take(&sockets, is_first && self.drops_before.is_empty());
+        self.take(&sockets);
         Some(SocketLook { sockets, is_first })
     }
 
@@ -68,14 +69,22 @@ impl Looks {
         Some(self.monitor.ended())
     }
 
-    fn take(&mut self, all: &[TcpSocket], is_before: bool) {
+    fn take(&mut self, all: &[TcpSocket]) {
         let (listening, others): (Vec<_>, Vec<_>) =
             all.iter().copied().partition(|socket| i64::from(socket.state) == state::LISTEN);
+        if !std::mem::replace(&mut self.has_baseline, true) {
+            // After a pause, the drops from before it still count.
+            let counted: FxHashMap<u32, u32> = self.listeners.iter().map(|of| (of.inode, self.dropped(of))).collect();
+            let before = |of: &TcpSocket| of.drops.wrapping_sub(counted.get(&of.inode).copied().unwrap_or(0));
+            self.drops_before = listening.iter().map(|of| (of.inode, before(of))).collect();
+        }
         self.listeners = listening;
         self.connections = others.into_iter().map(|socket| (ends(&socket), socket)).collect();
-        if is_before {
-            self.forget_drops();
-        }
+    }
+
+    /// Returns the drops of a listening socket that count.
+    fn dropped(&self, socket: &TcpSocket) -> u32 {
+        socket.drops.wrapping_sub(self.drops_before.get(&socket.inode).copied().unwrap_or(0))
     }
 
     /// Counts drops from now on.
@@ -86,6 +95,13 @@ impl Looks {
     /// Reads all sockets again: some may have ended unnoticed.
     pub(super) fn forget(&mut self) {
         self.has_looked = false;
+    }
+
+    /// Ends the subscriptions. What happens until the next look does not count.
+    pub(super) fn stop(&mut self) {
+        self.monitor = TcpMonitor::default();
+        (self.has_looked, self.has_baseline) = (false, false);
+        (self.next, self.next_ends) = (None, None);
     }
 
     /// Returns the process that owned a socket at the first look; 0 if unknown.
@@ -101,8 +117,7 @@ impl Looks {
     /// Returns the queue of each listening socket, with its owner at the first look.
     pub(super) fn queues(&self) -> impl Iterator<Item = (SocketAddr, i32, ListenQueue)> {
         self.listeners.iter().map(|socket| {
-            let before = self.drops_before.get(&socket.inode).copied().unwrap_or(0);
-            let dropped = u64::from(socket.drops.wrapping_sub(before));
+            let dropped = u64::from(self.dropped(socket));
             let [waiting, limit] = socket.queue.map(u64::from);
             (socket.local, self.owner(socket), ListenQueue { waiting, limit, dropped })
         })
@@ -111,4 +126,38 @@ impl Looks {
 
 pub(super) fn ends(socket: &TcpSocket) -> Ends {
     Ends { local: socket.local, peer: socket.peer }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listening(inode: u32, drops: u32) -> TcpSocket {
+        TcpSocket {
+            local: SocketAddr::from(([10, 0, 0, 1], 80)),
+            peer: SocketAddr::from(([0; 4], 0)),
+            state: state::LISTEN as u8,
+            inode,
+            cookie: u64::from(inode),
+            queue: [0; 2],
+            drops,
+            rtt: [0; 2],
+            counters: None,
+            is_peer_full: false,
+        }
+    }
+
+    #[test]
+    fn drops_of_a_pause_do_not_count() {
+        let mut looks = Looks::default();
+        let dropped = |looks: &Looks| looks.queues().map(|(_, _, queue)| queue.dropped).collect::<Vec<_>>();
+        looks.take(&[listening(1, 5)]);
+        looks.take(&[listening(1, 7)]);
+        assert_eq!(dropped(&looks), [2]);
+        looks.stop();
+        looks.take(&[listening(1, 100), listening(2, 9)]);
+        assert_eq!(dropped(&looks), [2, 0]);
+        looks.take(&[listening(1, 101), listening(2, 10)]);
+        assert_eq!(dropped(&looks), [3, 1]);
+    }
 }

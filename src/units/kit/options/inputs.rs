@@ -118,6 +118,10 @@ impl UnitInputs {
         self.0.iter_mut().for_each(|unit| unit.lost(lost));
     }
 
+    pub(crate) fn stop(&mut self) {
+        self.0.iter_mut().for_each(FilteredUnit::stop);
+    }
+
     pub(crate) fn reset(&mut self, now: u64) {
         self.0.iter_mut().for_each(|unit| unit.reset(now));
     }

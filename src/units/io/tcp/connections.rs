@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::fields::Ends;
 
@@ -102,6 +102,8 @@ pub(super) struct Connections {
     sockets: FxHashMap<Ends, u64>,
     /// Connections that ended, until their last counters arrive.
     ended: FxHashMap<Ends, Connection>,
+    /// Open connections whose last counters have arrived: the event of their end follows.
+    reported: FxHashSet<Ends>,
     listeners: FxHashMap<u64, Listener>,
     /// Sockets from before the measurement: the kernel does not report their address.
     before: FxHashMap<Ends, Connection>,
@@ -134,6 +136,9 @@ impl Connections {
     /// Ends a connection. Its last counters may arrive later.
     pub(super) fn end(&mut self, socket: u64, connection: Connection) {
         self.remove(socket);
+        if self.reported.remove(&connection.ends) {
+            return;
+        }
         if self.ended.len() >= MAX {
             self.ended.clear();
         }
@@ -146,9 +151,12 @@ impl Connections {
         open.or_else(|| self.before.get(ends)).or_else(|| self.ended.get(ends))
     }
 
-    /// Forgets a connection that ended: its last counters have arrived.
+    /// Forgets a connection that ended, or marks an open one: its last counters have arrived.
     pub(super) fn has_last_counters(&mut self, ends: &Ends) {
-        self.ended.remove(ends);
+        let is_open = self.sockets.contains_key(ends) || self.before.contains_key(ends);
+        if self.ended.remove(ends).is_none() && is_open && self.reported.len() < MAX {
+            self.reported.insert(*ends);
+        }
     }
 
     /// Takes a connection from before the measurement.
@@ -198,6 +206,7 @@ impl Connections {
         self.open.clear();
         self.sockets.clear();
         self.before.clear();
+        self.reported.clear();
     }
 
     /// Also forgets connections that have ended: their last counters do not arrive.

@@ -162,5 +162,16 @@ mod tests {
         connections.end(0xb0, connection(7, 6));
         connections.has_last_counters(&ends(7));
         assert_eq!(connections.between(&ends(7)), None);
+        // The last counters may precede the event of the end, also for a connection from before.
+        connections.insert(0xc0, connection(8, 7));
+        connections.add_earlier(connection(9, 0));
+        [8, 9].map(|port| connections.has_last_counters(&ends(port)));
+        connections.take_earlier(ends(9));
+        connections.end(0xc0, connection(8, 7));
+        connections.end(0xd0, connection(9, 0));
+        assert_eq!([8, 9].map(|port| connections.between(&ends(port)).copied()), [None; 2]);
+        // Only that connection had its counters.
+        connections.end(0xc0, connection(8, 8));
+        assert_eq!(connections.between(&ends(8)).map(|of| of.since), Some(8));
     }
 }

@@ -42,7 +42,9 @@ pub struct TcpSocket {
     pub(crate) peer: SocketAddr,
     pub(crate) state: u8,
     pub(crate) inode: u32,
-    /// A number that no other socket has, also not after this one has ended.
+    /// A number that the socket has until its end.
+    ///
+    /// On older kernels, sockets of other network namespaces may have it, too.
     pub(crate) cookie: u64,
     /// For a listening socket, the connections that wait to be accepted, and their limit.
     pub(crate) queue: [u32; 2],

@@ -5,6 +5,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::session::{TcpCounters, TcpSocket};
 
 use super::connections::{Connection, Connections};
+use super::fields::Ends;
 use super::looks;
 
 /// The limit of ended connections without a known owner, and of attempts to find one: events arrive late.
@@ -22,11 +23,19 @@ struct Counted {
     absent: u8,
 }
 
-/// The counters of connections that the figures include, by the kernel's number of the socket.
+/// The kernel's number of a socket, and its ends: older kernels number the sockets of each network namespace from the
+/// start, and a socket that connects again keeps its number.
+type SocketKey = (u64, Ends);
+
+fn key(socket: &TcpSocket) -> SocketKey {
+    (socket.cookie, looks::ends(socket))
+}
+
+/// The counters of connections that the figures include.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Traffic {
     has_begun: bool,
-    counted: FxHashMap<u64, Counted>,
+    counted: FxHashMap<SocketKey, Counted>,
     waiting: Vec<(TcpSocket, u8)>,
 }
 
@@ -41,7 +50,7 @@ impl Traffic {
     ) {
         if !std::mem::replace(&mut self.has_begun, true) {
             let counted = |values| Counted { values, is_included: false, absent: 0 };
-            let before = all.iter().filter_map(|socket| Some((socket.cookie, counted(socket.counters?))));
+            let before = all.iter().filter_map(|socket| Some((key(socket), counted(socket.counters?))));
             self.counted = before.collect();
             return;
         }
@@ -50,9 +59,9 @@ impl Traffic {
                 grown(&of, growth);
             }
         }
-        let open: FxHashSet<u64> = all.iter().map(|socket| socket.cookie).collect();
-        self.counted.retain(|cookie, of| {
-            of.absent = if open.contains(cookie) { 0 } else { of.absent + 1 };
+        let open: FxHashSet<SocketKey> = all.iter().map(key).collect();
+        self.counted.retain(|key, of| {
+            of.absent = if open.contains(key) { 0 } else { of.absent + 1 };
             of.absent <= MAX_ABSENT
         });
     }
@@ -69,21 +78,22 @@ impl Traffic {
         for (socket, tries) in before.into_iter().chain(sockets.into_iter().map(|socket| (socket, 0))) {
             match self.growth(&socket, connections) {
                 Some((of, growth)) => {
-                    self.counted.remove(&socket.cookie);
+                    self.counted.remove(&key(&socket));
                     grown(&of, &socket, growth);
                 }
                 None if tries < MAX_TRIES && self.waiting.len() < MAX_WAITING => self.waiting.push((socket, tries + 1)),
-                None => drop(self.counted.remove(&socket.cookie)),
+                None => drop(self.counted.remove(&key(&socket))),
             }
         }
     }
 
     fn growth(&mut self, socket: &TcpSocket, connections: &Connections) -> Option<(Connection, TcpCounters)> {
-        let (now, of) = (socket.counters?, *connections.between(&looks::ends(socket))?);
-        let counted = self.counted.get(&socket.cookie);
+        let key = key(socket);
+        let (now, of) = (socket.counters?, *connections.between(&key.1)?);
+        let counted = self.counted.get(&key);
         // The first look may be later than the first events.
         let before = counted.filter(|counted| counted.is_included || !of.began_here()).map(|counted| counted.values);
-        self.counted.insert(socket.cookie, Counted { values: now, is_included: true, absent: 0 });
+        self.counted.insert(key, Counted { values: now, is_included: true, absent: 0 });
         Some((of, now.since(&before.unwrap_or_default())))
     }
 }
@@ -93,7 +103,6 @@ mod tests {
     use std::net::SocketAddr;
 
     use super::super::connections::Way;
-    use super::super::fields::Ends;
     use super::*;
 
     fn addresses(port: u16) -> [SocketAddr; 2] {
@@ -148,6 +157,20 @@ mod tests {
     }
 
     #[test]
+    fn sockets_of_one_number_count_separately() {
+        let (mut traffic, mut connections) = (Traffic::default(), Connections::default());
+        traffic.seen(&[], &connections, |_, _| ());
+        for port in [1u16, 2] {
+            connections.insert(u64::from(port), connection(port, 5));
+        }
+        let (all, mut sent) = ([socket(9, 1, 100), socket(9, 2, 30)], Vec::new());
+        for _ in 0..2 {
+            traffic.seen(&all, &connections, |of, growth| sent.push((of.ends.local.port(), growth.sent)));
+        }
+        assert_eq!(sent, [(1, 100), (2, 30), (1, 0), (2, 0)]);
+    }
+
+    #[test]
     fn a_connection_is_found_by_its_ends() {
         let mut connections = Connections::default();
         let ends = |port: u16| connection(port, 0).ends;
@@ -165,7 +188,9 @@ mod tests {
         // The last counters may precede the event of the end, also for a connection from before.
         connections.insert(0xc0, connection(8, 7));
         connections.add_earlier(connection(9, 0));
-        [8, 9].map(|port| connections.has_last_counters(&ends(port)));
+        for port in [8, 9] {
+            connections.has_last_counters(&ends(port));
+        }
         connections.take_earlier(ends(9));
         connections.end(0xc0, connection(8, 7));
         connections.end(0xd0, connection(9, 0));

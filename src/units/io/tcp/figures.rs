@@ -149,7 +149,8 @@ impl Figures {
     }
 
     fn is_empty(&self) -> bool {
-        self.weight() == 0 && self.now.queue.is_none()
+        let is_unused = self.carried == TcpCounters::default() && self.ended_rtt.iter().all(|stats| stats.n == 0);
+        is_unused && self.weight() == 0 && self.now.queue.is_none()
     }
 
     pub(super) fn dropped(&self) -> u64 {
@@ -251,5 +252,28 @@ impl AllFigures {
 
     pub(super) fn clear(&mut self) {
         *self = Self::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::connections::Way;
+    use super::*;
+
+    /// After a reset, a connection may end whose close was counted before.
+    #[test]
+    fn rows_with_bytes_or_round_trips_alone_stay() {
+        let [local, peer] = [40_000, 80].map(|port| SocketAddr::from(([10, 0, 0, 1], port)));
+        let ends = Ends { local, peer };
+        let of = Connection { ends, way: Way::Out, pid: 1, tid: 1, port: None, since: 0, established: 0, counts: true };
+        let carried = |sent| Happening::Carried(TcpCounters { sent, ..TcpCounters::default() });
+        let rows = |what: Happening| {
+            let mut figures = AllFigures::default();
+            figures.add(&of, what);
+            figures.count_open(std::iter::empty(), |_| None, std::iter::empty());
+            [figures.peers.sorted().len(), figures.processes.sorted().len()]
+        };
+        assert_eq!([carried(1), Happening::RoundTrips([900, 90])].map(rows), [[1; 2]; 2]);
+        assert_eq!(rows(carried(0)), [0; 2]);
     }
 }

@@ -20,6 +20,8 @@ const INET_DIAG_SKMEMINFO: u16 = 7;
 const ENDS_OF_TCP: u32 = 1 | 1 << 2;
 /// Bytes of messages about ended sockets that may wait.
 const WAITING: libc::c_int = 4 << 20;
+/// The limit of messages that one call reads: more than may wait. Other processes may send without end.
+const MAX_MESSAGES: usize = 1 << 14;
 
 /// Offsets in `struct tcp_info` (linux/tcp.h); older kernels have a shorter one.
 mod info {
@@ -169,7 +171,10 @@ pub(super) fn subscribe() -> io::Result<OwnedFd> {
 /// Reads the sockets that ended from a subscription. Returns whether the kernel dropped some.
 pub(super) fn read_ended(subscription: &OwnedFd, most: usize, all: &mut Vec<TcpSocket>) -> bool {
     let (mut buffer, mut has_lost) = (vec![0u8; 1 << 13], false);
-    while all.len() < most {
+    for _ in 0..MAX_MESSAGES {
+        if all.len() >= most {
+            break;
+        }
         let mut from = address(0);
         let mut size = size_of_val(&from) as u32;
         // SAFETY: the kernel writes at most the length of the buffer, and at most `size` bytes of the address.

@@ -28,6 +28,7 @@ pub struct TcpMonitor {
     /// Subscriptions to the ends of sockets, by the link of a network namespace in /proc.
     subscriptions: BTreeMap<PathBuf, OwnedFd>,
     ended: Vec<TcpSocket>,
+    /// Whether the kernel dropped messages about ends, or refused a subscription.
     has_lost: bool,
 }
 
@@ -48,7 +49,7 @@ impl TcpMonitor {
         })
     }
 
-    /// Returns the sockets that ended since the last call, and whether the kernel dropped some.
+    /// Returns the sockets that ended since the last call, and whether some are missing.
     pub(crate) fn ended(&mut self) -> (Vec<TcpSocket>, bool) {
         self.read_ended();
         (std::mem::take(&mut self.ended), std::mem::take(&mut self.has_lost))
@@ -69,7 +70,10 @@ impl TcpMonitor {
         in_namespaces(&namespaces, |name| {
             // A socket that ends during the dump is in at least one of both.
             if !self.subscriptions.contains_key(name) {
-                self.subscriptions.extend(inet_diag::subscribe().ok().map(|fd| (name.clone(), fd)));
+                match inet_diag::subscribe() {
+                    Ok(fd) => drop(self.subscriptions.insert(name.clone(), fd)),
+                    Err(_) => self.has_lost = true,
+                }
             }
             for family in [libc::AF_INET, libc::AF_INET6] {
                 let request = inet_diag::inet_request(family, libc::IPPROTO_TCP);

@@ -112,7 +112,7 @@ struct Tcp {
     connections: Connections,
     looks: Looks,
     traffic: Traffic,
-    /// Whether the kernel dropped reports of ends.
+    /// Whether reports of ends are missing.
     lacks_ends: bool,
     /// The queues of the target's listening sockets.
     queues: Vec<(SocketAddr, ListenQueue)>,
@@ -197,7 +197,7 @@ impl Tcp {
         if let Some((ended, has_lost)) = self.looks.ended(is_needed_now, cx) {
             self.lacks_ends |= has_lost;
             let take = |of: &Connection, socket: &TcpSocket, growth| grown.push((*of, growth, Some(*socket)));
-            self.traffic.ended(ended, &self.connections, take);
+            self.lacks_ends |= self.traffic.ended(ended, &self.connections, take);
         }
         for (of, growth, ended) in grown {
             self.figures.add(&of, Happening::Carried(growth));

@@ -58,7 +58,7 @@ impl Looks {
         Some(SocketLook { sockets, is_first })
     }
 
-    /// Returns the sockets that ended, and whether the kernel dropped some, if it is time.
+    /// Returns the sockets that ended, and whether some are missing, if it is time.
     pub(super) fn ended(&mut self, is_needed_now: bool, cx: &Context<'_>) -> Option<(Vec<TcpSocket>, bool)> {
         let now = Instant::now();
         let is_due = is_needed_now || self.next_ends.is_none_or(|next| next <= now);

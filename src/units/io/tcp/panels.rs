@@ -250,7 +250,7 @@ impl Tcp {
             remarks.push(format!("port {} dropped {dropped} connections (listen queue: {limit})", port.port()));
         }
         if self.lacks_ends {
-            remarks.push("the kernel dropped reports of ended connections: bytes are too low".to_owned());
+            remarks.push("reports of ended connections are missing: bytes are too low".to_owned());
         }
         remarks.join("; ")
     }

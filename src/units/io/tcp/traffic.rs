@@ -67,14 +67,14 @@ impl Traffic {
     }
 
     /// Takes sockets that ended, and passes each with its connection and the growth of its counters. A socket whose
-    /// connection no event has shown yet waits.
+    /// connection no event has shown yet waits. Returns whether too many wait, so that bytes are left out.
     pub(super) fn ended(
         &mut self,
         sockets: Vec<TcpSocket>,
         connections: &Connections,
         mut grown: impl FnMut(&Connection, &TcpSocket, TcpCounters),
-    ) {
-        let before = std::mem::take(&mut self.waiting);
+    ) -> bool {
+        let (before, mut has_lost) = (std::mem::take(&mut self.waiting), false);
         for (socket, tries) in before.into_iter().chain(sockets.into_iter().map(|socket| (socket, 0))) {
             match self.growth(&socket, connections) {
                 Some((of, growth)) => {
@@ -82,9 +82,14 @@ impl Traffic {
                     grown(&of, &socket, growth);
                 }
                 None if tries < MAX_TRIES && self.waiting.len() < MAX_WAITING => self.waiting.push((socket, tries + 1)),
-                None => drop(self.counted.remove(&key(&socket))),
+                None => {
+                    let has_bytes = socket.counters.is_some_and(|counters| counters != TcpCounters::default());
+                    has_lost |= tries < MAX_TRIES && has_bytes;
+                    self.counted.remove(&key(&socket));
+                }
             }
         }
+        has_lost
     }
 
     fn growth(&mut self, socket: &TcpSocket, connections: &Connections) -> Option<(Connection, TcpCounters)> {
@@ -154,6 +159,18 @@ mod tests {
         assert!(traffic.waiting.len() <= usize::from(MAX_TRIES) + 1);
         (0..=MAX_ABSENT).for_each(|_| drop(seen(&mut traffic, &[], &connections)));
         assert!(traffic.counted.is_empty());
+    }
+
+    #[test]
+    fn ends_beyond_the_limit_are_reported() {
+        let ended = |n: usize, sent: u64| {
+            let all = (0..n as u64).map(|cookie| socket(cookie, 4, sent)).collect();
+            Traffic::default().ended(all, &Connections::default(), |_, _, _| ())
+        };
+        assert_eq!(
+            [(MAX_WAITING, 1), (MAX_WAITING + 1, 1), (MAX_WAITING + 1, 0)].map(|(n, sent)| ended(n, sent)),
+            [false, true, false]
+        );
     }
 
     #[test]

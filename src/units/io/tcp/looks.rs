@@ -11,8 +11,8 @@ use crate::units::kit::Context;
 use super::fields::{Ends, state};
 use super::figures::ListenQueue;
 
-/// The time between two looks; they take at most one part in `SHARE` of it.
-const PERIOD: Duration = Duration::from_secs(1);
+/// The time between two looks; they take at most one part in `SHARE` of it. Intervals of a second have one each.
+const PERIOD: Duration = Duration::from_millis(900);
 const SHARE: u32 = 20;
 /// The time between two reads of the connections that ended.
 const PERIOD_OF_ENDS: Duration = Duration::from_millis(50);

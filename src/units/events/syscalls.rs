@@ -329,8 +329,10 @@ impl Syscalls {
             .filter(|(_, begin)| begin.with.is_here)
             .map(|(tid, begin)| (*tid, begin.what, begin.took(at.now), false));
         let ns = at.now.saturating_sub(at.start);
-        let before =
-            self.initial.threads().filter_map(|thread| Some((thread.tid, Call::of_blocked(thread)?, ns, true)));
+        let blocked = self.initial.threads().filter_map(|thread| Some((thread.tid, Call::of_blocked(thread)?)));
+        // The returns of other calls are not measured.
+        let chosen = blocked.filter(|(_, call)| self.choice.has(*call, tables));
+        let before = chosen.map(|(tid, call)| (tid, call, ns, true));
         let mut list: Vec<(i32, Call, u64, bool)> = began.chain(before).collect();
         arrange_by_key(&mut list, |(tid, _, ns, _)| (std::cmp::Reverse(*ns), *tid));
         Sheet::of(list, |(tid, ..)| tid as u64)

@@ -230,13 +230,18 @@ impl Tcp {
         if let Some((key, row)) = named(|row| row.resets_received).filter(|(_, row)| row.resets_received > row.failed) {
             remarks.push(format!("{} reset {} connections", key.label(), thousands(row.resets_received - row.failed)));
         }
-        if let Some((key, row)) = named(|row| row.retransmits) {
-            let (sent, resent) = (row.carried.sent + row.carried.resent, row.carried.resent);
-            let share = percent(100.0 * resent as f64 / sent.max(1) as f64);
-            if sent == 0 || resent * 100 >= sent * REMARKABLE_RESENT {
-                let of_bytes = if sent > 0 { format!(" ({share} of the bytes sent)") } else { String::new() };
-                remarks.push(format!("{} retransmits to {}{of_bytes}", thousands(row.retransmits), key.label()));
-            }
+        let all_sent = |row: &Figures| row.carried.sent.saturating_add(row.carried.resent);
+        // Recordings do not have the bytes.
+        let has_bytes = all_sent(&self.figures.total) > 0;
+        let loses = |row: &Figures| {
+            let (resent, limit) = (row.carried.resent, all_sent(row).saturating_mul(REMARKABLE_RESENT));
+            row.retransmits >= REMARKABLE && (!has_bytes || resent > 0 && resent.saturating_mul(100) >= limit)
+        };
+        let lossy = peers.iter().filter_map(|(key, row)| Some(((*key)?, *row))).filter(|(_, row)| loses(row));
+        if let Some((key, row)) = lossy.max_by_key(|(_, row)| row.retransmits) {
+            let share = || percent(100.0 * row.carried.resent as f64 / all_sent(row) as f64);
+            let of_bytes = if has_bytes { format!(" ({} of the bytes sent)", share()) } else { String::new() };
+            remarks.push(format!("{} retransmits to {}{of_bytes}", thousands(row.retransmits), key.label()));
         }
         let waits = |row: &Figures| row.carried.window_wait_ns;
         if let Some((key, row)) = named(waits).filter(|(_, row)| waits(row) >= REMARKABLE_WAIT) {
@@ -267,4 +272,34 @@ fn place(at: &Moment<'_>, key: DropKey, of: &Dropped) -> Arc<str> {
         .take(6)
         .collect();
     if names.is_empty() { format!("{location:#x}").into() } else { names.join(BELOW).into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::session::TcpCounters;
+
+    use super::super::connections::Connection;
+    use super::super::figures::Happening;
+    use super::*;
+
+    /// A peer with more retransmits, but a small share of them, does not hide another one.
+    #[test]
+    fn the_peer_that_loses_a_share_is_named() {
+        let mut tcp = Tcp::default();
+        let mut add = |peer: u8, retransmits: usize, sent: u64, resent: u64| {
+            let [local, peer] = [1, peer].map(|last| SocketAddr::from(([10, 0, 0, last], 80)));
+            let ends = Ends { local, peer };
+            let of =
+                Connection { ends, way: Way::Out, pid: 1, tid: 1, port: None, since: 0, established: 0, counts: true };
+            (0..retransmits).for_each(|_| tcp.figures.add(&of, Happening::Retransmitted));
+            let carried = TcpCounters { sent, resent, ..TcpCounters::default() };
+            tcp.figures.add(&of, Happening::Carried(carried));
+        };
+        add(2, 1000, 999_900, 100);
+        add(3, 500, 700, 300);
+        add(4, 600, 0, 0);
+        let remark = tcp.remark();
+        assert!(remark.starts_with("500 retransmits to 10.0.0.3:80 (30"), "{remark}");
+        assert!(!remark.contains("10.0.0.2") && !remark.contains("10.0.0.4"), "{remark}");
+    }
 }

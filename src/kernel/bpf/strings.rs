@@ -1,5 +1,5 @@
-//! BPF programs that read the strings, futexes and socket addresses that a system call names while the calling task's memory is readable, and write
-//! them as a separate record before the call's record.
+//! BPF programs that read the strings, futexes and socket addresses that a system call names while the calling task's
+//! memory is readable, and write them as a separate record before the call's record.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 

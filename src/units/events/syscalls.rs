@@ -28,18 +28,19 @@ pub(crate) const SPEC: Spec = Spec {
     about: "system calls: time by call, errors by errno, percentiles, and calls that block right now",
     words: "strace slow latency tcp network socket connect recv send accept errno error file why io disk read write",
     help: "A call counts for its thread when it returns. Calls that have not returned are listed under 'Under way'; \
-           for calls that began before the measurement, /proc supplies them. Results from -4095 to -1 are errors. exit \
-           and exit_group never return and are not counted; the return of a new thread from clone or fork is not a \
-           call. If seccomp or a tracer answers a call before it begins, the call counts without a time. Calls by the \
-           32-bit ABI (32-bit programs, int 0x80) have the names of its table and a column of their own. A recording \
-           needs user registers for that (record --user-regs=cx,ip); without them, mappings identify 32-bit programs, \
-           and int 0x80 in 64-bit programs is not recognized. Slow and failed calls have their arguments, and are lines \
-           in order of time. -e openat,connect measures only these calls: each is a line, with its stack. -g records \
-           the stacks of all calls, which costs much more. For chosen and slow calls, what descriptors refer to is \
-           looked up when the call has returned: paths in /proc, the peers of sockets in the kernel's socket \
-           monitoring, and the processes at the other end of a pipe. Lookups take at most 5 % of the time, and \
-           recordings lack them. --paths records the paths and socket addresses that calls name, which costs a second \
-           record for each such call; chosen calls have them. Contents of buffers are never shown.",
+           for calls that began before the measurement, /proc supplies them. Results from -4095 to -1 are errors. \
+           exit and exit_group never return and are not counted; the return of a new thread from clone or fork is \
+           not a call. If seccomp or a tracer answers a call before it begins, the call counts without a time. \
+           Calls by the 32-bit ABI (32-bit programs, int 0x80) have the names of its table and a column of their \
+           own. A recording needs user registers for that (record --user-regs=cx,ip); without them, mappings \
+           identify 32-bit programs, and int 0x80 in 64-bit programs is not recognized. Slow and failed calls have \
+           their arguments, and are lines in order of time. -e openat,connect measures only these calls: each is a \
+           line, with its stack. -g records the stacks of all calls, which costs much more. For chosen and slow \
+           calls, what descriptors refer to is looked up when the call has returned: paths in /proc, the peers of \
+           sockets in the kernel's socket monitoring, and the processes at the other end of a pipe. Lookups take at \
+           most 5 % of the time, and recordings lack them. --paths records the paths and socket addresses that \
+           calls name, which costs a second record for each such call; chosen calls have them. Contents of buffers \
+           are never shown.",
     example: "perfprof-tui syscalls -e openat,connect -p 1234",
     output: "\
 $ perfprof-tui syscalls --batch --duration 2
@@ -458,7 +459,10 @@ impl Unit for Syscalls {
         self.initial.follow(change);
         match change {
             ThreadChange::Born { tid, .. } => drop(self.newborn.insert(*tid)),
-            ThreadChange::Ended { tid, .. } => drop(self.newborn.remove(tid)),
+            ThreadChange::Ended { tid, .. } => {
+                self.newborn.remove(tid);
+                self.own_events.remove(tid);
+            }
             ThreadChange::Exec { from, gone, .. } => gone.iter().chain(from).for_each(|tid| {
                 self.newborn.remove(tid);
             }),

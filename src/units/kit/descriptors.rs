@@ -29,25 +29,31 @@ pub(crate) struct DescriptorNames {
 impl DescriptorNames {
     /// Returns what a descriptor refers to now; `None` for a closed one, a recording, or if lookups took too long.
     pub(crate) fn name(&mut self, pid: i32, fd: i32, cx: &mut Context<'_>) -> Option<Arc<str>> {
-        let now = Instant::now();
-        let begun = *self.begun.get_or_insert(now);
-        if self.spent > AT_ONCE + (now - begun) / SHARE {
-            return None;
-        }
-        let link = cx.session.open_file(pid, fd);
-        self.spent += now.elapsed();
-        link.map(|link| self.name_of_link(pid, fd, link, cx))
+        let link = self.link(pid, fd, cx.session)?;
+        Some(self.name_of_link(pid, fd, link, cx))
     }
 
     /// Remembers the peer that a call gave to a socket.
     pub(crate) fn learn(&mut self, pid: i32, fd: i32, peer: &Arc<str>, session: &Session) {
-        let link = session.open_file(pid, fd);
+        let link = self.link(pid, fd, session);
         if let Some(inode) = link.and_then(|link| Session::inode_of_link(&link, "socket")) {
             if self.named.len() >= MAX_NAMED {
                 self.named.clear();
             }
             self.named.insert(inode, peer.clone());
         }
+    }
+
+    /// Reads the link of a descriptor, unless lookups took too long.
+    fn link(&mut self, pid: i32, fd: i32, session: &Session) -> Option<String> {
+        let now = Instant::now();
+        let begun = *self.begun.get_or_insert(now);
+        if self.spent > AT_ONCE + (now - begun) / SHARE {
+            return None;
+        }
+        let link = session.open_file(pid, fd);
+        self.spent += now.elapsed();
+        link
     }
 
     fn name_of_link(&mut self, pid: i32, fd: i32, link: String, cx: &mut Context<'_>) -> Arc<str> {

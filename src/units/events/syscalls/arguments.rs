@@ -7,8 +7,8 @@ pub(super) type Arguments = [u64; 6];
 /// How arguments are written, one character each, by call: `f` a descriptor, `d` the directory of a path, `p` a path,
 /// `i` a number, `u` a size, `x` an address, `o` flags of open, `m` a mode, `s` a signal, `F` a futex operation,
 /// `P` protection and `M` flags of a mapping, `A` a family and `S` a type of sockets, `E` an operation of epoll,
-/// `W` the origin of a position, `C` a command of fcntl, `c` flags of clone, `t` flags of a lookup, `l` a signed position,
-/// `a` flags of access, `@` a socket address. Other calls have their six words.
+/// `W` the origin of a position, `C` a command of fcntl, `c` flags of clone, `t` flags of a lookup, `l` a signed
+/// position, `a` flags of access, `@` a socket address. Other calls have their six words.
 const FORMS: &str = "\
 read fxu,write fxu,open pom,close f,stat px,fstat fx,lstat px,poll xui,lseek flW,mmap xuPMfx,mprotect xuP,munmap xu,\
 brk x,rt_sigaction sxxu,rt_sigprocmask ixxu,ioctl fxx,pread64 fxul,pwrite64 fxul,readv fxu,writev fxu,access pi,\

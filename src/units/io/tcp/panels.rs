@@ -212,41 +212,11 @@ impl Tcp {
     /// Names the peers whose connections fail, are reset, lose packets or wait, and the port whose queue is full.
     fn remark(&self) -> String {
         let peers = self.figures.peers.sorted();
-        let named = |want: fn(&Figures) -> u64| {
-            let most = peers.iter().filter_map(|(key, row)| Some(((*key)?, *row))).max_by_key(|(_, row)| want(row));
-            most.filter(|(_, row)| want(row) >= REMARKABLE)
-        };
-        let mut remarks = Vec::new();
-        let out = peers.iter().filter_map(|(key, row)| Some(((*key)?, *row))).filter(|(key, _)| key.way == Way::Out);
-        let failing = out.max_by_key(|(_, row)| row.failed).filter(|(_, row)| row.failed >= REMARKABLE);
-        if let Some((key, row)) = failing {
-            let attempts = row.opened.max(row.failed);
-            if row.failed * 100 >= attempts * REMARKABLE_PERCENT {
-                let why = top_error(row).map_or_else(String::new, |(number, _)| format!(": {}", error_name(number)));
-                let (failed, attempts) = (thousands(row.failed), thousands(attempts));
-                remarks.push(format!("{failed} of {attempts} connects to {} failed{why}", key.label()));
-            }
-        }
-        if let Some((key, row)) = named(|row| row.resets_received).filter(|(_, row)| row.resets_received > row.failed) {
-            remarks.push(format!("{} reset {} connections", key.label(), thousands(row.resets_received - row.failed)));
-        }
-        let all_sent = |row: &Figures| row.carried.sent.saturating_add(row.carried.resent);
-        // Recordings do not have the bytes.
-        let has_bytes = all_sent(&self.figures.total) > 0;
-        let loses = |row: &Figures| {
-            let (resent, limit) = (row.carried.resent, all_sent(row).saturating_mul(REMARKABLE_RESENT));
-            row.retransmits >= REMARKABLE && (!has_bytes || resent > 0 && resent.saturating_mul(100) >= limit)
-        };
-        let lossy = peers.iter().filter_map(|(key, row)| Some(((*key)?, *row))).filter(|(_, row)| loses(row));
-        if let Some((key, row)) = lossy.max_by_key(|(_, row)| row.retransmits) {
-            let share = || percent(100.0 * row.carried.resent as f64 / all_sent(row) as f64);
-            let of_bytes = if has_bytes { format!(" ({} of the bytes sent)", share()) } else { String::new() };
-            remarks.push(format!("{} retransmits to {}{of_bytes}", thousands(row.retransmits), key.label()));
-        }
-        let waits = |row: &Figures| row.carried.window_wait_ns;
-        if let Some((key, row)) = named(waits).filter(|(_, row)| waits(row) >= REMARKABLE_WAIT) {
-            remarks.push(format!("data waited {} for the receive window of {}", duration(waits(row)), key.label()));
-        }
+        let peers: Vec<(PeerKey, &Figures)> = peers.into_iter().filter_map(|(key, row)| Some((key?, row))).collect();
+        let mut remarks: Vec<String> = [failing(&peers), resetting(&peers), self.lossy(&peers), full_window(&peers)]
+            .into_iter()
+            .flatten()
+            .collect();
         let ports = self.figures.ports.sorted();
         let full =
             ports.iter().filter_map(|(key, row)| Some(((*key)?, row.now.queue?))).max_by_key(|(_, of)| of.dropped);
@@ -259,6 +229,54 @@ impl Tcp {
         }
         remarks.join("; ")
     }
+
+    /// Names the peer with the most retransmits, of those to which a share of the bytes was sent again.
+    fn lossy(&self, peers: &[(PeerKey, &Figures)]) -> Option<String> {
+        let all_sent = |row: &Figures| row.carried.sent.saturating_add(row.carried.resent);
+        // Recordings do not have the bytes.
+        let has_bytes = all_sent(&self.figures.total) > 0;
+        let loses = |row: &Figures| {
+            let (resent, limit) = (row.carried.resent, all_sent(row).saturating_mul(REMARKABLE_RESENT));
+            row.retransmits >= REMARKABLE && (!has_bytes || resent > 0 && resent.saturating_mul(100) >= limit)
+        };
+        let (key, row) = most(peers, |_, row| if loses(row) { row.retransmits } else { 0 })?;
+        let share = || percent(100.0 * row.carried.resent as f64 / all_sent(row) as f64);
+        let of_bytes = if has_bytes { format!(" ({} of the bytes sent)", share()) } else { String::new() };
+        Some(format!("{} retransmits to {}{of_bytes}", thousands(row.retransmits), key.label()))
+    }
+}
+
+/// Returns the first of the rows with the largest value; `None` if all are 0.
+fn most<'a>(
+    peers: &[(PeerKey, &'a Figures)],
+    value: impl Fn(PeerKey, &Figures) -> u64,
+) -> Option<(PeerKey, &'a Figures)> {
+    let valued = peers.iter().map(|(key, row)| (value(*key, row), *key, *row)).filter(|(value, ..)| *value > 0);
+    valued.rev().max_by_key(|(value, ..)| *value).map(|(_, key, row)| (key, row))
+}
+
+/// Names the peer to which most attempts to connect failed, if they are a share of all.
+fn failing(peers: &[(PeerKey, &Figures)]) -> Option<String> {
+    let attempts = |row: &Figures| row.opened.max(row.failed);
+    let fails = |row: &Figures| row.failed >= REMARKABLE && row.failed * 100 >= attempts(row) * REMARKABLE_PERCENT;
+    let (key, row) = most(peers, |key, row| if key.way == Way::Out && fails(row) { row.failed } else { 0 })?;
+    let why = top_error(row).map_or_else(String::new, |(number, _)| format!(": {}", error_name(number)));
+    let (failed, attempts) = (thousands(row.failed), thousands(attempts(row)));
+    Some(format!("{failed} of {attempts} connects to {} failed{why}", key.label()))
+}
+
+/// Names the peer that reset most connections after they were established.
+fn resetting(peers: &[(PeerKey, &Figures)]) -> Option<String> {
+    let resets = |row: &Figures| row.resets_received.saturating_sub(row.failed);
+    let (key, row) = most(peers, |_, row| resets(row)).filter(|(_, row)| resets(row) >= REMARKABLE)?;
+    Some(format!("{} reset {} connections", key.label(), thousands(resets(row))))
+}
+
+/// Names the peer for whose receive window data waited longest.
+fn full_window(peers: &[(PeerKey, &Figures)]) -> Option<String> {
+    let waits = |row: &Figures| row.carried.window_wait_ns;
+    let (key, row) = most(peers, |_, row| waits(row)).filter(|(_, row)| waits(row) >= REMARKABLE_WAIT)?;
+    Some(format!("data waited {} for the receive window of {}", duration(waits(row)), key.label()))
 }
 
 /// Returns the functions that dropped a packet, without those that every drop goes through.
@@ -301,5 +319,26 @@ mod tests {
         let remark = tcp.remark();
         assert!(remark.starts_with("500 retransmits to 10.0.0.3:80 (30"), "{remark}");
         assert!(!remark.contains("10.0.0.2") && !remark.contains("10.0.0.4"), "{remark}");
+    }
+
+    /// A peer that refuses many connections does not hide one that resets a few.
+    #[test]
+    fn a_peer_that_resets_connections_is_named() {
+        let mut tcp = Tcp::default();
+        let mut add = |peer: u8, what: Happening, n: usize| {
+            let [local, peer] = [1, peer].map(|last| SocketAddr::from(([10, 0, 0, last], 80)));
+            let ends = Ends { local, peer };
+            let of =
+                Connection { ends, way: Way::Out, pid: 1, tid: 1, port: None, since: 0, established: 0, counts: true };
+            (0..n).for_each(|_| tcp.figures.add(&of, what));
+        };
+        for what in [Happening::Opened, Happening::Failed, Happening::Error(111), Happening::ResetReceived] {
+            add(2, what, 100);
+        }
+        add(3, Happening::Opened, 50);
+        add(3, Happening::ResetReceived, 4);
+        let remark = tcp.remark();
+        let expected = "100 of 100 connects to 10.0.0.2:80 failed: ECONNREFUSED; 10.0.0.3:80 reset 4 connections";
+        assert_eq!(remark, expected);
     }
 }

@@ -1,6 +1,7 @@
 //! Frames of interpreters in walks: turns the groups of words that the kernel writes into addresses of functions, and
 //! names these by records of their own.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -333,14 +334,31 @@ impl Runs {
 }
 
 /// Returns the label of a function: its name and the last part of its file's. Functions without a name have their line.
-fn label((language, name, file, line): &FunctionKey) -> String {
-    let base = file.rsplit('/').next().unwrap_or(file);
+pub(super) fn label((language, name, file, line): &FunctionKey) -> String {
+    let base = base_name(file);
     match (language, &**name) {
         // Functions that are written in C have no file.
         _ if file.is_empty() => name.clone(),
         (Language::JavaScript, ANONYMOUS) if *line > 0 => format!("{name} ({base}:{line})"),
         _ => format!("{name} ({base})"),
     }
+}
+
+/// Returns the last part of a path, also of one that is enclosed: `(eval at /srv/app.rb:3)`, `<internal:/lib/set.rb>`.
+fn base_name(file: &str) -> Cow<'_, str> {
+    const PLACE: &str = "eval at ";
+    let base = file.rsplit('/').next().unwrap_or(file);
+    let open = |(start, end): (char, char)| Some((base.strip_suffix(end)?, start));
+    let Some((inner, start)) = [('(', ')'), ('<', '>')].into_iter().find_map(open) else { return base.into() };
+    if base.len() == file.len() {
+        return inner.strip_prefix('(').unwrap_or(base).into();
+    }
+    // The start of a long one is not known.
+    if inner.contains(start) || !file.starts_with([start, '…']) {
+        return base.into();
+    }
+    let is_place = file.strip_prefix(start).is_some_and(|file| file.starts_with(PLACE));
+    if is_place { format!("{PLACE}{inner}").into() } else { inner.into() }
 }
 
 /// Returns the texts of a function's name and its file.

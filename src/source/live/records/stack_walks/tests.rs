@@ -126,6 +126,26 @@ fn a_method_of_php_has_an_address_a_name_and_a_mapping() {
 }
 
 #[test]
+fn labels_have_the_last_part_of_a_file() {
+    let label = |file: &str| interpreted::label(&(Language::Ruby, "sub".to_owned(), file.to_owned(), 3));
+    for (file, text) in [
+        ("/srv/app.rb", "sub (app.rb)"),
+        ("", "sub"),
+        ("(eval)", "sub (eval)"),
+        ("(eval at /srv/app.rb:3)", "sub (eval at app.rb:3)"),
+        ("(eval at app.rb:3)", "sub (eval at app.rb:3)"),
+        ("…rv/app.rb:3)", "sub (app.rb:3)"),
+        ("<internal:/lib/set.rb>", "sub (set.rb)"),
+        ("<internal:prelude>", "sub (<internal:prelude>)"),
+        ("/srv/app (copy)", "sub (app (copy))"),
+        ("(", "sub (()"),
+        (")", "sub ())"),
+    ] {
+        assert_eq!(label(file), text, "{file}");
+    }
+}
+
+#[test]
 fn frames_that_a_whole_stack_has_left_belong_to_its_last_run() {
     const ID: u64 = 5 << 4 | Language::Ruby as u64;
     let words = [4 << 56 | 0x10, 3 << 56 | ID, 1 << 56 | 0x1000, 0, 0x20, 0x30, 1 << 56 | 0x2000, 0];

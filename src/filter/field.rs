@@ -89,7 +89,7 @@ fields! {
         Image = ("image", Text, Task, "image of the container");
         Cpu = ("cpu", Number, Sample, "CPU that took the sample");
         Dso = ("dso", Text, Stack, "file of the sampled function");
-        Lang = ("lang", Text, Stack, "language of the sampled function: python, php, java, js, ruby, native or kernel");
+        Lang = ("lang", Text, Stack, "language of the sampled function: python, php, java, js, ruby, perl, native or kernel");
         Sym = ("sym", Text, Stack, "the sampled function");
         Stack = ("stack", Text, Stack, "any function of the call chain");
         Event = ("event", Text, Sample, "event that took the sample");

@@ -11,6 +11,7 @@ pub enum Language {
     Java,
     JavaScript,
     Ruby,
+    Perl,
 }
 
 /// The addresses of all languages, those of one, and those of a function.
@@ -21,7 +22,7 @@ pub(crate) const FUNCTION_LEN: u64 = 1 << 16;
 const OFFSET: u64 = 1 << 16;
 
 impl Language {
-    pub(crate) const ALL: [Self; 5] = [Self::Python, Self::Php, Self::Java, Self::JavaScript, Self::Ruby];
+    pub(crate) const ALL: [Self; 6] = [Self::Python, Self::Php, Self::Java, Self::JavaScript, Self::Ruby, Self::Perl];
 
     /// Returns its name, as filters and columns have it.
     pub(crate) fn name(self) -> &'static str {
@@ -31,6 +32,7 @@ impl Language {
             Self::Java => "java",
             Self::JavaScript => "js",
             Self::Ruby => "ruby",
+            Self::Perl => "perl",
         }
     }
 
@@ -42,6 +44,7 @@ impl Language {
             Self::Java => "[java]",
             Self::JavaScript => "[js]",
             Self::Ruby => "[ruby]",
+            Self::Perl => "[perl]",
         }
     }
 

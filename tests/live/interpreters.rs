@@ -1,4 +1,4 @@
-//! Functions of Python, PHP and Ruby programs, whose true call chains are known.
+//! Functions of Python, PHP, Ruby and Perl programs, whose true call chains are known.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -313,4 +313,78 @@ fn functions_of_ruby_are_in_order_and_perf_has_the_same_names() {
     let known = ["now", "sort", "clock_gettime", "new", "initialize", "resume", "<=>", "(name not read)"];
     let is_known = |name: &&String| known.contains(&&***name) || chains.concat().contains(&&***name);
     assert_eq!(later.iter().flatten().find(|name| !is_known(name)), None);
+}
+
+/// Below `outer`, C code of Perl calls back: the comparison of a sort.
+const PERL: &str = r#"
+sub spin { my $end = (times)[0] + shift; while ((times)[0] < $end) { my $x = 0; $x += $_ for 0 .. 300; } }
+package Shop { sub compare { main::spin(0.01); $a <=> $b } sub sorted { my @list = sort compare 5, 2, 8; } }
+my $closure = sub { spin(0.02); 1 };
+sub outer { Shop::sorted(); $closure->(); 1 }
+outer() while (times)[0] < 2;
+"#;
+
+/// Packages of 100 names are dropped as soon as their subroutines have returned.
+const DROPPED: &str = r#"
+sub spin { my $x = 0; $x += $_ for 0 .. 5000; 1 }
+while ((times)[0] < 2) {
+    my $i = int rand 100;
+    eval "package P$i; sub inner { main::spin(); 1 } sub outer { inner(); 1 } package main; P${i}::outer();
+        undef &P${i}::inner; undef &P${i}::outer; delete \$main::{'P${i}::'}; 1" or die $@;
+}
+"#;
+
+/// Records a script of Perl, and returns the subroutines of each sample, the innermost first, in order of time.
+fn perl(script: &str) -> Option<Vec<Vec<String>>> {
+    if !cfg!(target_arch = "x86_64") || !allowed() || !installed("perl") || !installed("perf") {
+        return None;
+    }
+    let stage = Stage { dir: tempfile::tempdir().expect("a directory") };
+    let path = stage.dir.path().join("chain.pl");
+    std::fs::write(&path, script).expect("written");
+    let file = stage.dir.path().join("perl.data");
+    let mut record = program();
+    record.args(["record", "-q", "-e", "cpu-clock", "-F", "499", "-o"]).arg(&file).args(["--", "perl"]).arg(path);
+    run(stage.at_home(&mut record));
+    let mut stacks = stage.frames(program(), &file, "[perl]");
+    assert_eq!(stage.frames(Command::new("perf"), &file, "[perl]"), stacks);
+    let later = stacks.split_off(stacks.len() / 2);
+    assert!(later.len() > 100, "{}", later.len());
+    Some(later)
+}
+
+#[test]
+fn functions_of_perl_are_in_order_and_perf_has_the_same_names() {
+    let Some(later) = perl(PERL) else { return };
+    let chains = [
+        &["main::spin", "Shop::compare", "Shop::sorted", "main::outer"][..],
+        &["main::spin", "main::__ANON__", "main::outer"],
+    ];
+    for chain in chains {
+        let share = share(&later, |stack| stack == chain);
+        assert!(share > 0.2, "{chain:?}: {share}");
+    }
+    let share = share(&later, |stack| chains.iter().any(|chain| stack == *chain));
+    assert!(share > 0.9, "{share}");
+}
+
+#[test]
+fn packages_of_perl_that_are_dropped_at_once_have_no_wrong_names() {
+    let Some(later) = perl(DROPPED) else { return };
+    let name = |name: &String| name.strip_suffix(" (eval)").unwrap_or(name).to_owned();
+    let mut whole = 0;
+    for stack in later {
+        let own: Vec<String> = stack.iter().map(name).skip_while(|name| name == "main::spin").collect();
+        let packages: Vec<_> = own.iter().map(|name| name.split_once("::")).collect();
+        match packages[..] {
+            [] | [Some((_, "outer"))] => {}
+            [Some((inner, "inner")), Some((outer, "outer"))] if inner == outer => whole += 1,
+            _ => panic!("{stack:?}"),
+        }
+        let is_known = |name: &String| {
+            name.strip_prefix('P').and_then(|rest| rest.split_once(':')?.0.parse().ok()).is_some_and(|i: u8| i < 100)
+        };
+        assert!(own.iter().all(is_known), "{stack:?}");
+    }
+    assert!(whole > 100, "{whole}");
 }

@@ -67,8 +67,8 @@ pub(crate) struct Sampling {
     /// branch records). A stack that leads outside code ends in `[broken]`
     #[arg(long, value_name = "MODE", default_value = "auto")]
     pub(crate) call_graph: String,
-    /// Frames of Python, PHP, Ruby, Java and Node programs: their functions in place of the interpreter's frames (auto), both,
-    /// their functions only, or native frames only (off)
+    /// Frames of Python, PHP, Ruby, Perl, Java and Node programs: their functions in place of the interpreter's frames (auto),
+    /// both, their functions only, or native frames only (off)
     #[arg(long, value_name = "MODE", default_value = "auto")]
     pub(crate) interp: String,
     /// The whole machine (default without a target); -u, -G, --container and --pod restrict it

@@ -40,6 +40,9 @@ pub(crate) enum InterpreterKind {
     /// Frames lie next to each other, `next` bytes apart. A thread's state begins with the bounds of its stack, and
     /// `hops` leads to the thread.
     Ruby,
+    /// Frames lie next to each other in a list of stacks, `next` bytes apart. `hops` leads from a thread's state to the
+    /// innermost stack.
+    Perl,
 }
 
 /// Offsets in the types of an interpreter.
@@ -61,6 +64,8 @@ pub(crate) struct RuntimeLayout {
     pub(crate) is_index: bool,
     pub(crate) code_size: u8,
     pub(crate) first_line: u8,
+    /// Whether the name of a package of Perl is behind its array of symbols.
+    pub(crate) name_apart: bool,
     /// Bits of the first line below its number.
     pub(crate) line_shift: u8,
     pub(crate) arguments: u8,
@@ -102,6 +107,7 @@ impl LanguageRuntime {
             l.head,
             l.kind as u8,
             l.line_shift,
+            l.name_apart.into(),
         ]);
         out.resize(BYTES, 0);
         out

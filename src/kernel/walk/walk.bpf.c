@@ -33,6 +33,7 @@ static long (*const output)(void *ctx, void *map, u64 flags, void *data, u64 siz
 static u64 (*const current_address)(void) = (void *)35;
 static long (*const read_user)(void *to, u32 size, const void *from) = (void *)112;
 static long (*const read_kernel)(void *to, u32 size, const void *from) = (void *)113;
+static long (*const read_user_text)(void *to, u32 size, const void *from) = (void *)114;
 static void *(*const current_task)(void) = (void *)158;
 static void *(*const task_regs)(void *task) = (void *)175;
 static long (*const tell)(void *ring, void *data, u64 size, u64 flags) = (void *)130;
@@ -124,13 +125,17 @@ struct runtime {
 	/* Whose functions these are. */
 	u8 kind;
 	/* Bits of a first line below its number. */
-	u8 line_shift, unused[2];
+	u8 line_shift;
+	/* The name of a package of Perl is behind its array of symbols. */
+	u8 name_apart, unused;
 };
 
 #define PYTHON 0
 #define PHP 1
 /* Frames lie next to each other, `next` bytes apart, and have no fields for functions that are written in C. */
 #define RUBY 2
+/* Frames lie next to each other in stacks that are a list; those of functions have this type. */
+#define PERL 3
 
 /* The heaps of code of a virtual machine for Java (code_cache.rs, CodeCache, has the same fields): where it may have
  * code, where its interpreter is, and each heap with its map of segments. A byte of that counts back to the first of
@@ -181,6 +186,8 @@ struct asker {
 /* The same where an interpreter has native frames between those of its language, and the words of both. */
 #define MIXED_FRAMES 512
 #define WORDS 1024
+/* Frames of the language that are looked at: a function of Perl has more for its loops and blocks. */
+#define MIXED_ROUNDS (3 * WORDS / 2)
 /* Bytes of names in a record: the start of a function's, and the end of its file's. */
 #define NAME_BYTES 96
 #define FILE_BYTES 120
@@ -289,6 +296,8 @@ struct state {
 	/* The innermost frame of the interpreter that is not yet written, where frames end that lie next to each other, and
 	 * the code of the last that is written. */
 	u64 frame, bound, code, cookie;
+	/* The next stack of frames of Perl. */
+	u64 outer;
 	/* What was read of the next frame. */
 	u64 next_code, instruction;
 	/* The process's interpreter, whether its id is written, whether its frames come next, whether there are no more
@@ -835,6 +844,19 @@ INLINE void find_ruby(struct state *s, struct runtime *r, u64 thread)
 	s->frame = s->object[2];
 }
 
+/* Finds the innermost frame of a stack of Perl, and the next stack: 0 if it is that of the program. */
+#define PERL_MAIN 1
+INLINE void enter_stack(struct state *s, struct runtime *r, u64 stack)
+{
+	s->frame = s->outer = 0;
+	if (read_user(s->object, 48, (const void *)stack))
+		return;
+	s->bound = s->object[1];
+	s->frame = s->bound + (s64)(s32)s->object[4] * r->next;
+	if (s->object[5] >> 32 != PERL_MAIN)
+		s->outer = s->object[2];
+}
+
 /* Finds the innermost frame of the interpreter in the current thread. */
 INLINE void find_frame(struct state *s)
 {
@@ -854,6 +876,13 @@ INLINE void find_frame(struct state *s)
 	s->flags |= MIXED;
 	if (r->global && r->kind != RUBY) {
 		s->frame = get(s, r->global, 8) ? 0 : s->pair[0];
+		if (r->kind != PERL || !s->frame)
+			return;
+		/* Perl without threads has the innermost stack there: no thread but the main one executes it. */
+		if ((u32)s->owner == s->owner >> 32)
+			enter_stack(s, r, s->frame);
+		else
+			s->frame = 0;
 		return;
 	}
 	thread = kernel_word(current_address() + r->thread_pointer);
@@ -861,6 +890,11 @@ INLINE void find_frame(struct state *s)
 		return;
 	if (r->kind == RUBY)
 		return find_ruby(s, r, thread);
+	if (r->kind == PERL) {
+		if (!get(s, s->pair[0] + r->hops[0], 8))
+			enter_stack(s, r, s->pair[0]);
+		return;
+	}
 	/* The state must be this thread's own. */
 	s->frame = s->pair[0];
 	if (get(s, s->frame + r->thread_id, 8) || s->pair[0] != thread + r->self || get(s, s->frame + r->hops[0], 8)) {
@@ -911,6 +945,13 @@ INLINE u64 head_of(struct state *s, struct runtime *r, u64 at)
 	if (r->kind == RUBY) {
 		if (ruby_string(s, r, at))
 			return 0;
+	} else if (r->kind == PERL) {
+		/* A hash, and the length. */
+		if (get(s, at, 8))
+			return 0;
+		s->context[0] = s->pair[0] >> 32;
+		s->context[1] = at + 8;
+		s->context[2] = BYTES;
 	} else {
 		if (read_user(s->context, r->head & 31, (const void *)(at + 16)))
 			return 0;
@@ -956,18 +997,50 @@ INLINE u64 content(struct state *s, struct runtime *r, u64 at)
 	return hash;
 }
 
-/* Writes the class of a function of PHP, if it has one, into the second half of the name; not 0 if it cannot be read. */
+/* Finds the name of the package of a function of Perl that was read last: 0 if it has none. Not 0 if it cannot be read. */
+INLINE long package_name(struct state *s, struct runtime *r)
+{
+	u64 at;
+
+	s->pair[0] = 0;
+	if (!s->object[4])
+		return 0;
+	/* Its body, and its array of symbols. */
+	if (read_user(s->context, 24, (const void *)s->object[4]))
+		return 1;
+	at = s->context[0] + 32;
+	if (r->name_apart) {
+		if (get(s, s->context[0] + 24, 8))
+			return 1;
+		at = s->context[2] + 8 * (s->pair[0] + 1);
+	}
+	if (read_user(s->context, 32, (const void *)at))
+		return 1;
+	s->pair[0] = s->context[0];
+	/* One name, or so many. */
+	return s->context[3] >> 32 && get(s, s->context[0], 8);
+}
+
+/* Writes the class or the package of a function, if it has one, into the second half of the name; not 0 if it cannot be
+ * read. */
 #define CLASS_BYTES (NAME_BYTES / 2)
 INLINE long name_class(struct state *s, struct runtime *r, u64 *to)
 {
-	u64 scope = field(s, 16), at, n, head;
+	u64 at, n, head;
 
 	to[2] = (u32)to[2];
-	if (!scope)
-		return 0;
-	/* zend_class_entry: its type, and its name. */
-	if (get(s, scope + 8, 8))
-		return 1;
+	if (r->kind == PERL) {
+		if (package_name(s, r))
+			return 1;
+		if (!s->pair[0])
+			return 0;
+	} else {
+		if (!s->object[2])
+			return 0;
+		/* zend_class_entry: its type, and its name. */
+		if (get(s, s->object[2] + 8, 8))
+			return 1;
+	}
 	at = string(s, r, s->pair[0], &n, &head);
 	if (!at)
 		return 1;
@@ -1011,6 +1084,18 @@ INLINE u64 symbol_name(struct state *s, struct runtime *r)
 	return element(s, element(s, s->pair[0], number / SYMBOLS), number % SYMBOLS * 2);
 }
 
+/* Finds a text that ends with a zero byte, as `string` does. What was read last is lost. */
+INLINE u64 text(struct state *s, u64 at, u64 *bytes, u64 *head)
+{
+	s64 n = read_user_text(s->object, sizeof(s->object), (const void *)at);
+
+	if (n <= 0)
+		return 0;
+	/* The end of a longer one is not known. */
+	*head = *bytes = n < (s64)sizeof(s->object) ? n - 1 : 0;
+	return at;
+}
+
 /* Writes the names of a function, unless that was done before. */
 INLINE void name_function(struct state *s, struct runtime *r)
 {
@@ -1038,7 +1123,7 @@ INLINE void name_function(struct state *s, struct runtime *r)
 	n = n > NAME_BYTES ? NAME_BYTES : n;
 	if (read_user(&to[4], n & 127, (const void *)at))
 		return;
-	if (r->kind == PHP && name_class(s, r, to))
+	if ((r->kind == PHP || r->kind == PERL) && name_class(s, r, to))
 		return;
 	n = head = 0;
 	file = field(s, r->file);
@@ -1047,7 +1132,7 @@ INLINE void name_function(struct state *s, struct runtime *r)
 		at = element(s, file, 0);
 		file = at ? at : file;
 	}
-	at = string(s, r, file, &n, &head);
+	at = r->kind == PERL ? text(s, file, &n, &head) : string(s, r, file, &n, &head);
 	if (!at && (r->kind == PYTHON || file))
 		return;
 	to[3] = head;
@@ -1081,6 +1166,33 @@ INLINE long read_ruby_code(struct state *s, struct runtime *r)
 	return 0;
 }
 
+/* Reads a function of Perl, and finds what has its name and its package: itself, or a symbol. Not 0 if it is not one. */
+#define PERL_FUNCTION 13
+#define PERL_NAMED 0x8000
+INLINE long read_perl_code(struct state *s)
+{
+	u64 symbol;
+
+	if (read_user(s->object, 16, (const void *)s->code) || (u8)(s->object[1] >> 32) != PERL_FUNCTION)
+		return 1;
+	if (read_user(s->object, 96, (const void *)s->object[0]))
+		return 1;
+	s->object[15] = 0;
+	if (s->object[11] >> 32 & PERL_NAMED)
+		return 0;
+	symbol = s->object[7];
+	if (get(s, symbol + 16, 8) || get(s, s->pair[0] + 56, 8))
+		return 1;
+	/* It may have been defined under another name. */
+	if (s->pair[0])
+		symbol = s->pair[0];
+	if (get(s, symbol, 8) || get(s, s->pair[0] + 32, 16))
+		return 1;
+	s->object[7] = s->pair[0];
+	s->object[4] = s->pair[1];
+	return 0;
+}
+
 /* Reads the code of a function; not 0 if it is not one. */
 INLINE long read_code(struct state *s, struct runtime *r)
 {
@@ -1088,6 +1200,8 @@ INLINE long read_code(struct state *s, struct runtime *r)
 
 	if (r->kind == RUBY)
 		return read_ruby_code(s, r);
+	if (r->kind == PERL)
+		return read_perl_code(s);
 	/* The object may be one word longer than what is read. */
 	if (read_user(s->object, r->code_size & 255, (const void *)s->code))
 		return 1;
@@ -1143,6 +1257,36 @@ INLINE long ruby_frame(struct state *s, struct runtime *r)
 	return 0;
 }
 
+/* Reads a frame of Perl, and goes to the next. Only those of its kind have functions, unless these are fake. */
+#define FUNCTION_KIND 9
+#define FAKE 0x80
+INLINE long perl_frame(struct state *s, struct runtime *r)
+{
+	u64 outer = s->outer;
+
+	s->instruction = s->next_code = 0;
+	s->in_run = 1;
+	if (s->frame >= s->bound) {
+		if (read_user(s->object, 80, (const void *)s->frame))
+			return 1;
+		s->frame -= r->next;
+		if ((s->object[0] & (FAKE | 15)) == FUNCTION_KIND) {
+			s->next_code = s->object[9];
+			/* Without an operation to return to, C code called it. */
+			if (!s->object[6])
+				s->in_run = s->done;
+		}
+	}
+	if (s->frame >= s->bound)
+		return 0;
+	s->frame = 0;
+	if (outer) {
+		enter_stack(s, r, outer);
+		s->in_run = s->done;
+	}
+	return 0;
+}
+
 /* Reads a frame that points to the next, and goes there. Some have no function. */
 INLINE long linked_frame(struct state *s, struct runtime *r)
 {
@@ -1175,17 +1319,25 @@ INLINE long interpreted(struct state *s)
 		return s->done & 1;
 	if (s->depth > WORDS - NAME_WORDS - 4)
 		return end(s, FULL);
-	if (r->kind == RUBY ? ruby_frame(s, r) : linked_frame(s, r))
+	if (r->kind == RUBY ? ruby_frame(s, r) : r->kind == PERL ? perl_frame(s, r) : linked_frame(s, r))
 		return end_frames(s);
 	if (!s->next_code)
 		return 0;
 	if (s->next_code != s->code) {
 		s->code = s->next_code;
-		if (read_code(s, r))
-			return end_frames(s);
+		if (read_code(s, r)) {
+			if (r->kind != PERL)
+				return end_frames(s);
+			/* The frame is being made: it still has what another had in its place. */
+			s->code = 0;
+			return 0;
+		}
 		s->cookie = mix(mix(half(s, r->first_line), field(s, r->name)), field(s, r->file));
 		s->cookie = mix(s->cookie, (u64)half(s, r->flags) << 32 | half(s, r->arguments));
 		s->cookie = mix(s->cookie, content(s, r, field(s, r->name)));
+		/* Names have a hash before their characters. */
+		if (r->kind == PERL && !package_name(s, r) && !get(s, s->pair[0], 8))
+			s->cookie = mix(s->cookie, s->pair[0]);
 		if (!s->named) {
 			s->named = 1;
 			s->ip[s->depth & (WORDS - 1)] = RUNTIME_TAG | r->id;
@@ -1724,7 +1876,8 @@ INLINE void walk_from_here(void *ctx, struct state *s, const struct settings *sa
 	s->start = 0;
 	s->len = 0;
 	s->depth = 0;
-	s->why = 0;
+	/* Unless an end is found. */
+	s->why = FULL;
 	s->flags = flags | (s->narrow ? NARROW : 0);
 	s->trampoline = 0;
 	find_pending(s);
@@ -1755,7 +1908,7 @@ INLINE void walk_from_here(void *ctx, struct state *s, const struct settings *sa
 	s->names = NAMES;
 	s->code_len = s->blob_len = s->engine = 0;
 	find_frame(s);
-	loop((s->frame || s->code_len || s->engine ? MIXED_FRAMES + WORDS / 2 : FRAMES) + 1 + MOST_PENDING, step, &which, 0);
+	loop((s->frame || s->code_len || s->engine ? MIXED_FRAMES + MIXED_ROUNDS : FRAMES) + 1 + MOST_PENDING, step, &which, 0);
 	n = s->depth & (WORDS - 1);
 	if (s->owner != task)
 		return;

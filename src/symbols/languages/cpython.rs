@@ -38,6 +38,7 @@ fn known(minor: u8) -> Option<(RuntimeLayout, Tree)> {
         code_size: 120,
         first_line: 40,
         line_shift: 0,
+        name_apart: false,
         arguments: 16,
         flags: 36,
         name: 112,

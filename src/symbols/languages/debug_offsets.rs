@@ -49,6 +49,7 @@ pub(super) fn parse(minor: u8, bytes: &[u8]) -> Option<(RuntimeLayout, Tree)> {
         code_size: name.max(file).checked_add(8)?,
         first_line: small(code, 5, 4)?,
         line_shift: 0,
+        name_apart: false,
         arguments: small(code, 6, 4)?,
         flags: 48,
         name,

@@ -10,6 +10,7 @@ mod debug_offsets;
 pub(crate) mod hotspot;
 pub(crate) mod names;
 mod pages;
+mod perl;
 mod php;
 pub(crate) mod prober;
 mod ruby;
@@ -38,12 +39,13 @@ pub(crate) enum NotWalked {
 /// Reads bytes as the inputs that processes write; the first byte selects a file, its table of offsets, or a walk.
 pub fn read_untrusted(bytes: &[u8]) {
     let Some((kind, bytes)) = bytes.split_first() else { return };
-    match kind % 6 {
+    match kind % 7 {
         0 => drop(runtime_file::RuntimeFile::of(bytes)),
         1 => drop(debug_offsets::parse(13, bytes)),
         2 => hotspot::read_untrusted(bytes),
         3 => v8::read_untrusted(bytes),
         5 => ruby::read_untrusted(bytes),
+        6 => perl::read_untrusted(bytes),
         _ => WalkParts::of(bytes).for_each(|part| {
             if let WalkPart::Names(_, name, file) = part {
                 strings::decode(name, 2, false);
@@ -96,6 +98,11 @@ fn major_minor(version: &[u8]) -> Option<(u8, u8)> {
 pub(crate) trait ProcessMemory {
     /// Fills `to` from an address; `None` if a part of it cannot be read.
     fn read(&self, at: u64, to: &mut [u8]) -> Option<()>;
+
+    /// Returns start and length of parts in which C libraries may have the variables of threads.
+    fn variables(&self) -> Vec<(u64, u64)> {
+        Vec::new()
+    }
 
     fn word(&self, at: u64) -> Option<u64> {
         let mut bytes = [0; 8];

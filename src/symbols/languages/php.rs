@@ -48,6 +48,7 @@ fn known(version: (u8, u8)) -> Option<RuntimeLayout> {
         code_size: file + 16,
         first_line: file + 8,
         line_shift: 0,
+        name_apart: false,
         arguments: 32,
         flags: 4,
         name: 8,

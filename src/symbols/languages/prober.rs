@@ -8,7 +8,8 @@ use std::collections::VecDeque;
 
 use super::runtime_file::{FoundRuntime, RuntimeFile};
 use super::{NotWalked, ProcessMemory};
-use crate::kernel::{ThreadPriority, procfs};
+use crate::kernel::ThreadPriority;
+use crate::kernel::procfs::{self, ProcMapping};
 
 /// The longest time that a process may take, and how many threads may wait for longer ones.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -141,6 +142,28 @@ impl ProcessMemory for Process {
         to.copy_from_slice(&procfs::memory(self.0, at, to.len()).ok()?);
         Some(())
     }
+
+    fn variables(&self) -> Vec<(u64, u64)> {
+        variables(&procfs::maps(self.0))
+    }
+}
+
+/// Returns the ends of anonymous mappings, in which C libraries have the variables of threads: the kernel joins adjacent
+/// ones, and new mappings are below others. A static program has those of its main thread where its heap begins.
+fn variables(maps: &[ProcMapping]) -> Vec<(u64, u64)> {
+    /// Bytes of each end, and the number of mappings.
+    const END: u64 = 64 << 10;
+    const MOST: usize = 256;
+    let is_one = |map: &&ProcMapping| {
+        let is_named = [b"//anon", b"[anon:", b"[heap]"].iter().any(|name| map.name.starts_with(&name[..]));
+        map.prot == 3 && map.inode == 0 && is_named
+    };
+    let ends = |map: &ProcMapping| {
+        let len = map.end.saturating_sub(map.start);
+        let last = len.saturating_sub(END).min(END);
+        [(map.end - last, last), (map.start, len.min(END))]
+    };
+    maps.iter().filter(is_one).take(MOST).flat_map(ends).filter(|(_, len)| *len > 0).collect()
 }
 
 #[cfg(test)]
@@ -160,6 +183,21 @@ mod tests {
         let _held = (job.pid == ENDLESS).then(|| BLOCKED.lock());
         let _held_too = (job.pid == ENDLESS_TOO).then(|| BLOCKED_TOO.lock());
         Err(NotWalked::NotBegun)
+    }
+
+    #[test]
+    fn variables_are_at_the_ends_of_anonymous_mappings() {
+        let maps = [
+            "10000-12000 rw-p 00000000 00:00 0                          [heap]",
+            "20000-30000 rw-p 00000000 fe:00 7    /usr/lib/libc.so.6",
+            "40000-68000 rw-p 00000000 00:00 0",
+            "70000-81000 rw-p 00000000 00:00 0",
+            "90000-91000 r--p 00000000 00:00 0",
+            "a0000-a1000 rw-p 00000000 00:00 0    [stack]",
+        ];
+        let maps = maps.map(|line| procfs::parse_maps_line(line.as_bytes()).expect("a mapping"));
+        let parts = [(0x10000, 0x2000), (0x58000, 0x10000), (0x40000, 0x10000), (0x80000, 0x1000), (0x70000, 0x10000)];
+        assert_eq!(variables(&maps), parts);
     }
 
     #[test]

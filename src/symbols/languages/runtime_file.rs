@@ -9,6 +9,7 @@ use crate::symbols::elf::program::{ElfProgram, Machine};
 
 use super::cpython::CpythonFile;
 use super::hotspot::{HotspotFile, JavaMachine};
+use super::perl::PerlFile;
 use super::php::PhpFile;
 use super::ruby::RubyFile;
 use super::v8::{V8File, V8Layout};
@@ -46,6 +47,7 @@ enum Kind {
     Cpython(CpythonFile),
     Php(PhpFile),
     Ruby(Box<RubyFile>),
+    Perl(PerlFile),
     Hotspot(HotspotFile),
     V8(V8File),
 }
@@ -86,7 +88,11 @@ impl RuntimeFile {
             let kind = file.map(Box::new).map(Kind::Ruby);
             Some((LanguageVersion { language: Language::Ruby, major, minor }, kind))
         };
-        let (version, kind) = python().or_else(php).or_else(ruby).or_else(java).or_else(javascript)?;
+        let perl = || {
+            let (minor, file) = PerlFile::of(program, bytes)?;
+            Some((LanguageVersion { language: Language::Perl, major: 5, minor }, file.map(Kind::Perl)))
+        };
+        let (version, kind) = python().or_else(php).or_else(ruby).or_else(perl).or_else(java).or_else(javascript)?;
         Some((version, kind.map(|kind| Self { version, kind })))
     }
 
@@ -96,6 +102,7 @@ impl RuntimeFile {
             Kind::Cpython(file) => file.bias(map),
             Kind::Php(file) => file.bias(map),
             Kind::Ruby(file) => file.bias(map),
+            Kind::Perl(file) => file.bias(map),
             Kind::Hotspot(file) => file.bias(map),
             Kind::V8(file) => file.bias(map),
         }
@@ -108,6 +115,7 @@ impl RuntimeFile {
             Kind::Cpython(file) => file.slot(bias, memory).map(FoundRuntime::Threads),
             Kind::Php(file) => file.slot(bias, memory).map(FoundRuntime::Threads),
             Kind::Ruby(file) => file.slot(bias, memory).map(FoundRuntime::Threads),
+            Kind::Perl(file) => file.slot(bias, memory).map(FoundRuntime::Threads),
             Kind::Hotspot(file) => file.machine(bias, memory).map(Box::new).map(FoundRuntime::Machine),
             Kind::V8(file) => file.layout(bias, memory).map(Box::new).map(FoundRuntime::Engine),
         }
@@ -125,6 +133,7 @@ impl RuntimeFile {
             Kind::Cpython(file) => Some(file.runtime(bias, slot, id)),
             Kind::Php(file) => Some(file.runtime(bias, id)),
             Kind::Ruby(file) => Some(file.runtime(bias, slot, id)),
+            Kind::Perl(file) => Some(file.runtime(bias, slot, id)),
             Kind::Hotspot(_) | Kind::V8(_) => None,
         }
     }

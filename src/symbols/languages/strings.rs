@@ -30,8 +30,8 @@ pub(crate) fn bytes(string: StringBytes<'_>, is_end: bool) -> String {
     text(&string.bytes[..len.min(string.bytes.len())], len > string.bytes.len(), is_end)
 }
 
-/// Decodes a method of PHP after its class, or a function. The state is the length of what there is of the class, whose
-/// end is in the second half; the first half is the method's then.
+/// Decodes a method of PHP after its class, or a function, or one of Perl after its package. The state is the length of
+/// what there is of the class, whose end is in the second half; the first half is the method's then.
 pub(crate) fn qualified(string: StringBytes<'_>) -> String {
     let half = string.bytes.len() / 2;
     let class = usize::try_from(string.state).unwrap_or(0).min(half);
@@ -42,6 +42,14 @@ pub(crate) fn qualified(string: StringBytes<'_>) -> String {
     // The name of a class without one has its file after a zero byte.
     let class = of_class[..class].split(|byte| *byte == 0).next().unwrap_or_default();
     format!("{}::{}", text(class, class.len() == half, true), bytes(StringBytes { bytes: method, ..string }, false))
+}
+
+/// Returns a file of Perl without the number that each string gets that is compiled.
+pub(crate) fn without_number(file: String) -> String {
+    const STRING: &str = "(eval ";
+    let number = file.strip_prefix(STRING).and_then(|rest| rest.split_once(')')).map(|(number, _)| number);
+    let is_one = number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()));
+    if is_one { "(eval)".to_owned() } else { file }
 }
 
 fn text(bytes: &[u8], is_cut: bool, is_end: bool) -> String {
@@ -76,6 +84,13 @@ mod tests {
         assert_eq!(read(48, 48, &[b'n'; 96]), format!("…{0}::{0}", "n".repeat(48)));
         assert_eq!(read(u32::MAX, u32::MAX, &[0xff; 4]), "…\u{fffd}\u{fffd}::\u{fffd}\u{fffd}…");
         assert_eq!(read(9, 9, &[]), "…");
+    }
+
+    #[test]
+    fn strings_that_perl_compiles_are_one_file() {
+        let files = ["(eval 7)", "(eval 1234)[app.pl:3]", "(eval )", "(eval x)", "(eval 7", "/lib/(eval 7)", ""];
+        let read = files.map(|file| without_number(file.to_owned()));
+        assert_eq!(read, ["(eval)", "(eval)", "(eval )", "(eval x)", "(eval 7", "/lib/(eval 7)", ""]);
     }
 
     #[test]

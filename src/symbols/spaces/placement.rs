@@ -14,7 +14,7 @@ use super::jit::{JitCode, JitSpans};
 /// Addresses from here on are the kernel's.
 const KERNEL: u64 = 1 << 63;
 /// Usual names of libraries that contain an interpreter.
-const LIBRARIES: [&[u8]; 4] = [b"/libpython", b"/libphp", b"/libjvm", b"/libruby"];
+const LIBRARIES: [&[u8]; 5] = [b"/libpython", b"/libphp", b"/libjvm", b"/libruby", b"/libperl"];
 
 /// The file of an interpreter, and the difference of its addresses from the linked ones.
 type FoundInterpreter = (Arc<RuntimeFile>, u64);

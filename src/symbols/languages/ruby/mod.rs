@@ -87,6 +87,7 @@ impl RubyLayout {
             code_size: CODE_SIZE,
             first_line: 88,
             line_shift: self.is_line_object.into(),
+            name_apart: false,
             arguments: 8,
             flags: 4,
             name: LABEL,

@@ -167,7 +167,7 @@ impl InterpretedFrames {
             }
         }
         let is_whole = [WalkEnd::Complete, WalkEnd::LastFrame].iter().any(|whole| walk[WHY_AT] == *whole as u8);
-        if is_whole && language == Some(Language::Ruby) {
+        if is_whole && matches!(language, Some(Language::Ruby | Language::Perl)) {
             runs.join(&mut frames);
         }
         room.clear();
@@ -370,6 +370,10 @@ fn texts(language: Language, name: StringBytes<'_>, file: StringBytes<'_>) -> Op
         }
         // These names are not in walks.
         Language::Java | Language::JavaScript => None,
+        Language::Perl => {
+            let name = strings::qualified(name);
+            (!name.is_empty()).then(|| (name, strings::without_number(strings::bytes(file, true))))
+        }
         Language::Ruby => Some((strings::bytes(name, false), strings::bytes(file, true))),
         Language::Php => {
             let name = strings::qualified(name);

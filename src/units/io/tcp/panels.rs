@@ -4,6 +4,7 @@ use std::hash::Hash;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use crate::lang::counted;
 use crate::panel::text::BELOW;
 use crate::panel::unit::{duration, percent, thousands};
 use crate::units::events::syscalls::error_name;
@@ -18,6 +19,11 @@ use super::{DropKey, Dropped, Tcp};
 /// The smallest number of failures that is worth a remark, and their share of the attempts in percent.
 const REMARKABLE: u64 = 3;
 const REMARKABLE_PERCENT: u64 = 5;
+/// The number of failing peers with a remark of their own.
+const NAMED: usize = 3;
+/// The median time of connects that is worth a remark, in nanoseconds, and the one if another peer is much faster.
+const SLOW_ANSWER: u64 = 200_000_000;
+const SLOW_BY_COMPARISON: u64 = 20_000_000;
 /// The share of retransmissions in the bytes sent to a peer that is worth a remark, in percent.
 const REMARKABLE_RESENT: u64 = 1;
 /// The time for which data waited for a peer's receive window that is worth a remark, in nanoseconds.
@@ -213,10 +219,8 @@ impl Tcp {
     fn remark(&self) -> String {
         let peers = self.figures.peers.sorted();
         let peers: Vec<(PeerKey, &Figures)> = peers.into_iter().filter_map(|(key, row)| Some((key?, row))).collect();
-        let mut remarks: Vec<String> = [failing(&peers), resetting(&peers), self.lossy(&peers), full_window(&peers)]
-            .into_iter()
-            .flatten()
-            .collect();
+        let mut remarks = failing(&peers);
+        remarks.extend([resetting(&peers), self.lossy(&peers), full_window(&peers)].into_iter().flatten());
         let ports = self.figures.ports.sorted();
         let full =
             ports.iter().filter_map(|(key, row)| Some(((*key)?, row.now.queue?))).max_by_key(|(_, of)| of.dropped);
@@ -224,6 +228,7 @@ impl Tcp {
             let (dropped, limit) = (thousands(queue.dropped), queue.limit);
             remarks.push(format!("port {} dropped {dropped} connections (listen queue: {limit})", port.port()));
         }
+        remarks.extend(slow_to_answer(&peers));
         if self.lacks_ends {
             remarks.push("reports of ended connections are missing: bytes are too low".to_owned());
         }
@@ -255,14 +260,31 @@ fn most<'a>(
     valued.rev().max_by_key(|(value, ..)| *value).map(|(_, key, row)| (key, row))
 }
 
-/// Names the peer to which most attempts to connect failed, if they are a share of all.
-fn failing(peers: &[(PeerKey, &Figures)]) -> Option<String> {
+/// Names the peers to which most attempts to connect failed, if they are a share of all.
+fn failing(peers: &[(PeerKey, &Figures)]) -> Vec<String> {
     let attempts = |row: &Figures| row.opened.max(row.failed);
     let fails = |row: &Figures| row.failed >= REMARKABLE && row.failed * 100 >= attempts(row) * REMARKABLE_PERCENT;
-    let (key, row) = most(peers, |key, row| if key.way == Way::Out && fails(row) { row.failed } else { 0 })?;
-    let why = top_error(row).map_or_else(String::new, |(number, _)| format!(": {}", error_name(number)));
-    let (failed, attempts) = (thousands(row.failed), thousands(attempts(row)));
-    Some(format!("{failed} of {attempts} connects to {} failed{why}", key.label()))
+    let failing = peers.iter().copied().filter(|(key, row)| key.way == Way::Out && fails(row));
+    let failing = by_weight(failing, |row| row.failed);
+    let remark = |(key, row): &(PeerKey, &Figures)| {
+        let why = top_error(row).map_or_else(String::new, |(number, _)| format!(": {}", error_name(number)));
+        let (failed, attempts) = (thousands(row.failed), thousands(attempts(row)));
+        format!("{failed} of {attempts} connects to {} failed{why}", key.label())
+    };
+    let mut remarks: Vec<String> = failing.iter().take(NAMED).map(remark).collect();
+    if failing.len() > NAMED {
+        remarks.push(format!("connects to {} failed", counted((failing.len() - NAMED) as u64, "more peer")));
+    }
+    remarks
+}
+
+/// Names the peer that answers connects much more slowly than another one does, or than any machine nearby would.
+fn slow_to_answer(peers: &[(PeerKey, &Figures)]) -> Option<String> {
+    let connects = peers.iter().filter(|(key, row)| key.way == Way::Out && row.connects.n >= REMARKABLE);
+    let medians: Vec<(u64, PeerKey)> = connects.map(|(key, row)| (row.connects.quantile(0.5), *key)).collect();
+    let ((slowest, key), (fastest, _)) = (medians.iter().max()?, medians.iter().min()?);
+    let is_slow = *slowest >= SLOW_ANSWER || *slowest >= SLOW_BY_COMPARISON && *slowest / 4 >= *fastest;
+    is_slow.then(|| format!("connects to {} take {} (median)", key.label(), duration(*slowest)))
 }
 
 /// Names the peer that reset most connections after they were established.
@@ -321,11 +343,28 @@ mod tests {
         assert!(!remark.contains("10.0.0.2") && !remark.contains("10.0.0.4"), "{remark}");
     }
 
+    /// A peer is slow next to a fast one, or alone.
+    #[test]
+    fn a_slow_peer_is_named() {
+        let peer = |last: u8| PeerKey { way: Way::Out, peer: SocketAddr::from(([10, 0, 0, last], 80)) };
+        let row = |ms: u64| {
+            let mut row = Figures::default();
+            row.connects.add_many(ms * 1_000_000, 3);
+            row
+        };
+        let of = |all: &[u64]| {
+            let rows: Vec<Figures> = all.iter().map(|ms| row(*ms)).collect();
+            let peers: Vec<(PeerKey, &Figures)> = (2..).map(peer).zip(&rows).collect();
+            slow_to_answer(&peers).is_some_and(|remark| remark.starts_with("connects to 10.0.0.3:80 take "))
+        };
+        assert_eq!([&[1, 80][..], &[79, 80], &[1, 3], &[90, 250]].map(of), [true, false, false, true]);
+    }
+
     /// A peer that refuses many connections does not hide one that resets a few.
     #[test]
     fn a_peer_that_resets_connections_is_named() {
         let mut tcp = Tcp::default();
-        let mut add = |peer: u8, what: Happening, n: usize| {
+        let add = |tcp: &mut Tcp, peer: u8, what: Happening, n: usize| {
             let [local, peer] = [1, peer].map(|last| SocketAddr::from(([10, 0, 0, last], 80)));
             let ends = Ends { local, peer };
             let of =
@@ -333,12 +372,19 @@ mod tests {
             (0..n).for_each(|_| tcp.figures.add(&of, what));
         };
         for what in [Happening::Opened, Happening::Failed, Happening::Error(111), Happening::ResetReceived] {
-            add(2, what, 100);
+            add(&mut tcp, 2, what, 100);
         }
-        add(3, Happening::Opened, 50);
-        add(3, Happening::ResetReceived, 4);
+        add(&mut tcp, 3, Happening::Opened, 50);
+        add(&mut tcp, 3, Happening::ResetReceived, 4);
         let remark = tcp.remark();
         let expected = "100 of 100 connects to 10.0.0.2:80 failed: ECONNREFUSED; 10.0.0.3:80 reset 4 connections";
         assert_eq!(remark, expected);
+        for (peer, failed) in [(4, 3), (5, 4), (6, 2), (7, 9)] {
+            let mut add = |what: Happening| add(&mut tcp, peer, what, failed);
+            [Happening::Opened, Happening::Failed, Happening::Error(110)].into_iter().for_each(&mut add);
+        }
+        let expected = "9 of 9 connects to 10.0.0.7:80 failed: ETIMEDOUT; 4 of 4 connects to 10.0.0.5:80 failed: \
+                        ETIMEDOUT; connects to 1 more peer failed";
+        assert!(tcp.remark().contains(expected), "{}", tcp.remark());
     }
 }

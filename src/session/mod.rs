@@ -30,6 +30,7 @@ pub use crate::kernel::blocked::BlockedThread;
 pub use crate::kernel::peers::OtherEnds;
 pub(crate) use crate::kernel::peers::unix_name;
 pub use crate::kernel::sockets::{TcpCounters, TcpMonitor, TcpSocket};
+pub(crate) use crate::kernel::thread_cpu_ns;
 use crate::kernel::{cgroup, procfs};
 use crate::record::Record;
 use crate::record::open_spans::ThreadChange;

@@ -94,6 +94,34 @@ fn a_failed_call_has_its_arguments() {
     assert_eq!(row["last_call"], format!("openat({path:?}, RDONLY)"));
 }
 
+/// Calls are summed up by the file or the peer of their descriptor, also if its number is used again.
+#[test]
+fn calls_count_for_their_file_or_peer() {
+    let Some(work) = work() else { return };
+    let answer = answer(&["syscalls", "--paths"], &work);
+    let panels = answer["panels"].as_array().expect("panels");
+    let rows = |title: &str| {
+        let panel = panels.iter().find(|panel| panel["title"] == title).expect("a panel");
+        panel["rows"].as_array().expect("rows")
+    };
+    let of = |name: &str| {
+        let row = rows("Files and peers").iter().find(|row| row["target"] == *name);
+        let row = row.unwrap_or_else(|| panic!("{name}: {answer}"));
+        ["calls", "read_bytes", "written_bytes", "errors"].map(|column| row[column].as_u64().unwrap_or(0))
+    };
+    let path = |name: &str| work.dir.path().join(name).display().to_string();
+    // 2 opens, 102 writes (one fails), 2 syncs, 51 reads, 1 dup and 2 closes. The child may have ended before
+    // its descriptor is looked up.
+    let (calls, written) = (2 + 102 + 2 + 51 + 1 + 2, 409_600 + 1024);
+    let out = of(&path("out"));
+    assert!([[calls, 50_500, written, 1], [calls + 1, 50_800, written, 1]].contains(&out), "{out:?}");
+    assert_eq!([of(&path("sent")), of(&path("other"))], [[3, 0, 1500, 0], [2, 0, 77, 0]]);
+    assert_eq!(of(&path("missing\u{1b}[2J")), [9, 0, 0, 9]);
+    assert_eq!(of("127.0.0.1:1"), [1, 0, 0, 1]);
+    let sockets = rows("Kinds").iter().find(|row| row["kind"] == "socket").expect("a row");
+    assert_eq!((&sockets["errno"], &sockets["errors"]), (&Value::from("ECONNREFUSED"), &Value::from(1)));
+}
+
 /// Chosen calls are lines in order of time, with their paths and socket addresses.
 #[test]
 fn chosen_calls_are_lines() {

@@ -25,8 +25,19 @@ const UNIX_DIAG_PEER: u16 = 2;
 #[derive(Clone, Debug, Default)]
 pub struct OtherEnds {
     pub(crate) sockets: FxHashMap<u64, String>,
+    /// The other socket of each unix socket without a name.
+    peers: FxHashMap<u64, u64>,
+    /// A process of each socket.
+    owners: FxHashMap<u64, i32>,
     /// The readers and writers of each pipe.
     pub(crate) pipes: FxHashMap<u64, Vec<PipeEnd>>,
+}
+
+impl OtherEnds {
+    /// Returns a process that has the other end of a unix socket without a name.
+    pub(crate) fn process_of_peer(&self, inode: u64) -> Option<i32> {
+        self.owners.get(self.peers.get(&inode)?).copied()
+    }
 }
 
 /// A process at an end of a pipe.
@@ -38,8 +49,12 @@ pub(crate) struct PipeEnd {
 
 /// Returns the other ends of all sockets and pipes, searching the open files of processes for a limited time.
 pub(crate) fn other_ends(patience: Duration) -> OtherEnds {
-    let mut found = OtherEnds { sockets: sockets(), pipes: FxHashMap::default() };
+    let SocketNames { names, peers } = sockets();
+    let mut found = OtherEnds { sockets: names, peers, ..OtherEnds::default() };
     for (pid, fd, link) in procfs::open_files(patience) {
+        if let Some(inode) = inode_of(&link, "socket") {
+            found.owners.entry(inode).or_insert(pid);
+        }
         if let Some(inode) = inode_of(&link, "pipe") {
             let ends: &mut Vec<PipeEnd> = found.pipes.entry(inode).or_default();
             let end = PipeEnd { pid, writes: writes(pid, fd) };
@@ -63,8 +78,15 @@ pub(crate) fn writes(pid: i32, fd: i32) -> bool {
     link.is_ok_and(|link| link.permissions().mode() & 0o600 == 0o200)
 }
 
-fn sockets() -> FxHashMap<u64, String> {
-    in_all_namespaces(|all: &mut FxHashMap<u64, String>| {
+/// Names of sockets, and the other sockets of unix sockets without one.
+#[derive(Debug, Default)]
+struct SocketNames {
+    names: FxHashMap<u64, String>,
+    peers: FxHashMap<u64, u64>,
+}
+
+fn sockets() -> SocketNames {
+    in_all_namespaces(|SocketNames { names: all, peers }: &mut SocketNames| {
         for (family, protocol) in [
             (libc::AF_INET, libc::IPPROTO_TCP),
             (libc::AF_INET6, libc::IPPROTO_TCP),
@@ -84,6 +106,8 @@ fn sockets() -> FxHashMap<u64, String> {
             unix.len() < MOST
         });
         all.extend(unix_names(&unix));
+        let unnamed = unix.iter().filter(|socket| !all.contains_key(&u64::from(socket.inode)));
+        peers.extend(unnamed.filter_map(|socket| Some((u64::from(socket.inode), u64::from(socket.peer?)))));
     })
 }
 

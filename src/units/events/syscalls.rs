@@ -4,6 +4,7 @@ mod arguments;
 mod choice;
 mod lines;
 mod names;
+mod targets;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,6 +23,7 @@ use choice::CallChoice;
 use lines::{CallArguments, CallLines, ListedCall, stack_panel};
 use names::{Abi, AbiReader, Call, CallTables, REGISTERS};
 pub(crate) use names::{error_name, name_of_blocked, native_calls};
+use targets::{CallTargets, ReturnedCall};
 
 pub(crate) const SPEC: Spec = Spec {
     name: "syscalls",
@@ -37,10 +39,12 @@ pub(crate) const SPEC: Spec = Spec {
            their arguments, and are lines in order of time. -e openat,connect measures only these calls: each is a \
            line, with its stack. -g records the stacks of all calls, which costs much more. For chosen and slow \
            calls, what descriptors refer to is looked up when the call has returned: paths in /proc, the peers of \
-           sockets in the kernel's socket monitoring, and the processes at the other end of a pipe. Lookups take at \
-           most 5 % of the time, and recordings lack them. --paths records the paths and socket addresses that \
-           calls name, which costs a second record for each such call; chosen calls have them. Contents of buffers \
-           are never shown.",
+           sockets in the kernel's socket monitoring, and the processes at the other end of a pipe. 'Files and \
+           peers' sums up calls by their first descriptor, path or socket address. What a descriptor refers to is \
+           looked up at its first use, and again every second; a descriptor that is closed by then is not known. \
+           Lookups take at most 5 % of the time, and recordings lack them. --paths records the paths and socket \
+           addresses that calls name, which costs a second record for each such call; chosen calls have them. \
+           Contents of buffers are never shown.",
     example: "perfprof-tui syscalls -e openat,connect -p 1234",
     output: "\
 $ perfprof-tui syscalls --batch --duration 2
@@ -60,6 +64,8 @@ const EVENTS: [&str; 2] = ["raw_syscalls:sys_enter", "raw_syscalls:sys_exit"];
 /// The fields with the first path of a call, and those with its socket address.
 const PATH_FIELDS: [&str; 4] = ["__filename_val", "__pathname_val", "__path_val", "__oldname_val"];
 const ADDRESS_FIELDS: [&str; 2] = ["uservaddr_val", "umyaddr_val"];
+/// The calls whose result is a socket with a peer.
+const ACCEPTING: [&str; 2] = ["accept", "accept4"];
 /// The limit of own events of calls that have not returned.
 const MAX_OWN: usize = 1 << 16;
 /// The panel of the slowest calls, and that of lines.
@@ -120,6 +126,7 @@ struct Syscalls {
     /// The own events of calls that have not returned, by thread.
     own_events: FxHashMap<i32, OwnEvent>,
     descriptors: DescriptorNames,
+    targets: CallTargets,
     enter: Option<(Num, Option<Num>)>,
     exit: Option<(Num, Num)>,
     open: OpenSpans<i32, Call, Begun>,
@@ -137,6 +144,7 @@ struct Syscalls {
 impl Syscalls {
     fn new(settings: &Settings) -> Result<Self, String> {
         let (choice, filters) = CallChoice::of(settings, &EVENTS)?;
+        let sees_closes = choice.sees_closes() && filters.iter().all(Option::is_none);
         let filters: Vec<Option<String>> = filters.iter().map(|own| choice.filter(own.as_ref())).collect();
         let mut filters = filters.into_iter();
         Ok(Self {
@@ -145,6 +153,7 @@ impl Syscalls {
             slowest: Slowest::of(settings)?,
             lines: CallLines::of(settings)?,
             has_stacks: settings.has("stack"),
+            targets: CallTargets::new(sees_closes),
             choice,
             ..Self::default()
         })
@@ -161,28 +170,30 @@ impl Syscalls {
         let entered = self.returned(hit);
         let own = self.own_events.remove(&hit.tid).unwrap_or_default();
         let is_birth = self.newborn.remove(&hit.tid);
-        if !cx.counts(hit.cpu) {
-            return;
-        }
         let call = entered.as_ref().map_or_else(|| self.returning(hit, number, cx), |begin| begin.what);
-        if !self.choice.has(call, self.tables) {
-            return;
-        }
+        let ns = entered.as_ref().map(|begin| begin.took(hit.time));
+        let (arguments, text) = (entered.as_ref().and_then(|begin| begin.with.arguments), own.text.clone());
         // A new thread returns 0 from a call that it did not make; its creator never gets 0.
-        if entered.is_none() && (is_birth || result == 0 && self.tables.makes_thread(call)) {
+        let is_start = entered.is_none() && (is_birth || result == 0 && self.tables.makes_thread(call));
+        let counts = cx.counts(hit.cpu) && self.choice.has(call, self.tables) && !is_start;
+        let (pid, time) = (hit.pid, hit.time);
+        let returned = ReturnedCall { call, pid, time, arguments: arguments.as_ref(), text: text.as_ref(), ns, result };
+        if counts {
+            self.targets.count(&returned, self.tables, &mut self.descriptors, cx);
+        }
+        self.targets.follow(&returned, self.tables);
+        if !counts {
             return;
         }
         let error = (-4095..0).contains(&result).then_some(result.unsigned_abs() as u32);
         let key = (if self.per_thread { hit.tid } else { 0 }, call);
         let row = self.rows.entry(key).or_default();
-        let (arguments, text) = (entered.as_ref().and_then(|begin| begin.with.arguments), own.text.clone());
         let made = CallArguments { arguments, text, files: Vec::new() };
         if let Some(error) = error {
             let failed = row.errors.entry(error).or_default();
             failed.times += 1;
             (failed.tid, failed.pid, failed.made) = (hit.tid, hit.pid, made.clone());
         }
-        let ns = entered.as_ref().map(|begin| begin.took(hit.time));
         let above = ns.is_some_and(|ns| self.slowest.exceeds(hit, cx.names, ns));
         match ns {
             Some(ns) => {
@@ -198,10 +209,11 @@ impl Syscalls {
         if !(is_chosen || is_slow || above || error.is_some() || cx.found.is_some()) {
             return;
         }
-        let files = if is_chosen || is_slow || above { self.files(call, &made, &own, hit, cx) } else { Vec::new() };
+        let files =
+            if is_chosen || is_slow || above { self.files((call, result), &made, &own, hit, cx) } else { Vec::new() };
         let begun = entered.map_or(RetainedStack::NONE, |begin| begin.with.stack);
         let stack = if begun == RetainedStack::NONE { own.stack } else { begun };
-        let (tid, time, tables) = (hit.tid, hit.time, self.tables);
+        let (tid, tables) = (hit.tid, self.tables);
         let listed = ListedCall { tid, call, made: CallArguments { files, ..made }, time, ns, result, stack };
         if is_chosen || above || error.is_some() {
             self.lines.add(listed.clone());
@@ -217,7 +229,7 @@ impl Syscalls {
     /// Returns what the descriptors of a call refer to.
     fn files(
         &mut self,
-        call: Call,
+        (call, result): (Call, i64),
         made: &CallArguments,
         own: &OwnEvent,
         hit: &UnitSample<'_>,
@@ -232,7 +244,11 @@ impl Syscalls {
             }
             return Vec::new();
         }
-        all.into_iter().filter_map(|fd| Some((fd, self.descriptors.name(hit.pid, fd, cx)?))).collect()
+        let is_accept = self.tables.known(call).is_some_and(|name| ACCEPTING.contains(&name));
+        let accepted = i32::try_from(result).ok().filter(|fd| is_accept && *fd >= 0);
+        let Self { targets, descriptors, .. } = self;
+        let mut name = |fd: i32| targets.name((hit.pid, fd), hit.time, descriptors, cx);
+        all.into_iter().chain(accepted).filter_map(|fd| Some((fd, name(fd)?))).collect()
     }
 
     /// Stores what the event of the thread's call recorded.
@@ -433,10 +449,11 @@ impl Unit for Syscalls {
                 let arguments = arguments.as_ref().and_then(|field| arguments_of(field.bytes(hit.raw)));
                 let call = self.entering(hit, number, cx);
                 self.newborn.remove(&hit.tid);
-                if !self.choice.has(call, self.tables) {
+                let is_chosen = self.choice.has(call, self.tables);
+                if !is_chosen && !self.choice.follows(call, self.tables) {
                     return;
                 }
-                let begun = Begun { is_here: cx.counts(hit.cpu), arguments, stack: hit.stack };
+                let begun = Begun { is_here: is_chosen && cx.counts(hit.cpu), arguments, stack: hit.stack };
                 self.open.begin(hit.tid, call, hit.time, begun);
             }
         } else if let Some((number, result)) = &self.exit {
@@ -459,19 +476,26 @@ impl Unit for Syscalls {
         self.initial.follow(change);
         match change {
             ThreadChange::Born { tid, .. } => drop(self.newborn.insert(*tid)),
-            ThreadChange::Ended { tid, .. } => {
+            ThreadChange::Ended { pid, tid } => {
                 self.newborn.remove(tid);
                 self.own_events.remove(tid);
+                if pid == tid {
+                    self.targets.end(*pid);
+                }
             }
-            ThreadChange::Exec { from, gone, .. } => gone.iter().chain(from).for_each(|tid| {
-                self.newborn.remove(tid);
-            }),
+            ThreadChange::Exec { pid, from, gone } => {
+                self.targets.end(*pid);
+                gone.iter().chain(from).for_each(|tid| {
+                    self.newborn.remove(tid);
+                });
+            }
         }
     }
 
     fn lost(&mut self, _lost: &LostEvents) {
         self.open.forget();
         self.own_events.clear();
+        self.targets.forget();
         self.newborn.clear();
         self.initial.forget();
     }
@@ -499,6 +523,7 @@ impl Unit for Syscalls {
             self.course.series("Calls over time", at, Measure::Count, 24, |number| tables.name(*number)),
             self.lines.panel(at, tables, &names),
         ];
+        panels.extend(self.targets.panels());
         if self.has_stacks || self.choice.is_narrow() {
             panels.push(stack_panel(at, self.under_cursor(at)));
         }
@@ -511,6 +536,7 @@ impl Unit for Syscalls {
         self.threads.clear();
         self.slowest.clear();
         self.lines.clear();
+        self.targets.clear();
         self.course.clear();
     }
 }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::session::{OtherEnds, Session};
+use rustc_hash::FxHashMap;
+
+use crate::session::{OtherEnds, Session, thread_cpu_ns};
 
 use super::Context;
 
@@ -14,6 +16,82 @@ const AT_ONCE: Duration = Duration::from_millis(10);
 const PERIOD: Duration = Duration::from_millis(500);
 /// The limit of sockets whose peer a call named.
 const MAX_NAMED: usize = 1 << 16;
+/// The limit of searches for one socket.
+const MAX_SEARCHES: u8 = 3;
+
+/// The kind of what a descriptor refers to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum DescriptorKind {
+    File,
+    Device,
+    /// A file of /proc or /sys.
+    KernelFile,
+    /// Memory that processes share as a file.
+    Memory,
+    Socket,
+    Pipe,
+    Epoll,
+    EventCounter,
+    Timer,
+    #[default]
+    Other,
+}
+
+impl DescriptorKind {
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            Self::File => "file",
+            Self::Device => "device",
+            Self::KernelFile => "kernel",
+            Self::Memory => "memory",
+            Self::Socket => "socket",
+            Self::Pipe => "pipe",
+            Self::Epoll => "epoll",
+            Self::EventCounter => "eventfd",
+            Self::Timer => "timerfd",
+            Self::Other => "other",
+        }
+    }
+
+    pub(crate) fn of_path(path: &str) -> Self {
+        let begins = |with: &str| path.starts_with(with);
+        match () {
+            () if begins("/dev/shm/") || begins("/memfd:") => Self::Memory,
+            () if begins("/dev/") => Self::Device,
+            () if begins("/proc/") || begins("/sys/") => Self::KernelFile,
+            () => Self::File,
+        }
+    }
+
+    /// Returns the kind for a link in /proc/PID/fd.
+    fn of_link(link: &str) -> Self {
+        match link.split_once(':') {
+            Some(("socket", _)) => Self::Socket,
+            Some(("pipe", _)) => Self::Pipe,
+            Some(("anon_inode", "[eventpoll]")) => Self::Epoll,
+            Some(("anon_inode", "[eventfd]")) => Self::EventCounter,
+            Some(("anon_inode", "[timerfd]")) => Self::Timer,
+            _ if link.starts_with('/') => Self::of_path(link),
+            _ => Self::Other,
+        }
+    }
+}
+
+/// The meaning of a descriptor: a path, the peer of a socket, the process at the other end of a pipe, or only a kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Described {
+    pub(crate) kind: DescriptorKind,
+    pub(crate) name: Arc<str>,
+}
+
+/// The use of a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NamePurpose {
+    /// A call that is shown.
+    Line,
+    /// Sums of all calls, which leave half of the lookups to the calls that are shown.
+    Rows,
+}
 
 /// Names descriptors from /proc and the kernel's socket monitoring, within a share of the time.
 #[derive(Clone, Debug, Default)]
@@ -21,21 +99,45 @@ pub(crate) struct DescriptorNames {
     ends: Arc<OtherEnds>,
     next_search: Option<Instant>,
     /// The peers that calls named, which a search may not have found yet.
-    named: rustc_hash::FxHashMap<u64, Arc<str>>,
+    named: FxHashMap<u64, Arc<str>>,
+    /// The number of searches for sockets that were not found.
+    searches: FxHashMap<u64, u8>,
     begun: Option<Instant>,
+    /// CPU time of lookups.
     spent: Duration,
 }
 
 impl DescriptorNames {
     /// Returns what a descriptor refers to now; `None` for a closed one, a recording, or if lookups took too long.
-    pub(crate) fn name(&mut self, pid: i32, fd: i32, cx: &mut Context<'_>) -> Option<Arc<str>> {
-        let link = self.link(pid, fd, cx.session)?;
-        Some(self.name_of_link(pid, fd, link, cx))
+    pub(crate) fn describe(
+        &mut self,
+        pid: i32,
+        fd: i32,
+        purpose: NamePurpose,
+        cx: &mut Context<'_>,
+    ) -> Option<Described> {
+        let link = self.link(pid, fd, purpose, cx.session)?;
+        let kind = DescriptorKind::of_link(&link);
+        let named = match kind {
+            DescriptorKind::Socket => Session::inode_of_link(&link, "socket").and_then(|inode| self.socket(inode, cx)),
+            DescriptorKind::Pipe => {
+                Session::inode_of_link(&link, "pipe").and_then(|inode| self.pipe(inode, pid, fd, cx))
+            }
+            _ => None,
+        };
+        let plain = || match kind {
+            DescriptorKind::File | DescriptorKind::Device | DescriptorKind::KernelFile | DescriptorKind::Memory => {
+                link.as_str()
+            }
+            DescriptorKind::Other => link.trim_start_matches("anon_inode:"),
+            kind => kind.label(),
+        };
+        Some(Described { kind, name: named.unwrap_or_else(|| plain().into()) })
     }
 
     /// Remembers the peer that a call gave to a socket.
     pub(crate) fn learn(&mut self, pid: i32, fd: i32, peer: &Arc<str>, session: &Session) {
-        let link = self.link(pid, fd, session);
+        let link = self.link(pid, fd, NamePurpose::Line, session);
         if let Some(inode) = link.and_then(|link| Session::inode_of_link(&link, "socket")) {
             if self.named.len() >= MAX_NAMED {
                 self.named.clear();
@@ -45,35 +147,41 @@ impl DescriptorNames {
     }
 
     /// Reads the link of a descriptor, unless lookups took too long.
-    fn link(&mut self, pid: i32, fd: i32, session: &Session) -> Option<String> {
-        let now = Instant::now();
-        let begun = *self.begun.get_or_insert(now);
-        if self.spent > AT_ONCE + (now - begun) / SHARE {
+    fn link(&mut self, pid: i32, fd: i32, purpose: NamePurpose, session: &Session) -> Option<String> {
+        let limit = AT_ONCE + self.begun.get_or_insert_with(Instant::now).elapsed() / SHARE;
+        if self.spent > if purpose == NamePurpose::Line { limit } else { limit / 2 } {
             return None;
         }
+        let before = thread_cpu_ns();
         let link = session.open_file(pid, fd);
-        self.spent += now.elapsed();
+        self.spent += Duration::from_nanos(thread_cpu_ns().saturating_sub(before));
         link
     }
 
-    fn name_of_link(&mut self, pid: i32, fd: i32, link: String, cx: &mut Context<'_>) -> Arc<str> {
-        if let Some(inode) = Session::inode_of_link(&link, "socket") {
-            return self.socket(inode, cx.session).unwrap_or_else(|| link.into());
-        }
-        match Session::inode_of_link(&link, "pipe") {
-            Some(inode) => self.pipe(inode, pid, fd, cx).unwrap_or_else(|| link.into()),
-            None => link.into(),
-        }
-    }
-
-    fn socket(&mut self, inode: u64, session: &Session) -> Option<Arc<str>> {
+    fn socket(&mut self, inode: u64, cx: &mut Context<'_>) -> Option<Arc<str>> {
         if let Some(named) = self.named.get(&inode) {
             return Some(named.clone());
         }
-        if !self.ends.sockets.contains_key(&inode) {
-            self.search(session);
+        self.found_socket(inode, cx).or_else(|| {
+            // Sockets of other families do not have names.
+            let has_searched = self.searches.get(&inode).is_some_and(|n| *n >= MAX_SEARCHES);
+            if has_searched || !self.search(cx.session) {
+                return None;
+            }
+            if self.searches.len() >= MAX_NAMED {
+                self.searches.clear();
+            }
+            *self.searches.entry(inode).or_default() += 1;
+            self.found_socket(inode, cx)
+        })
+    }
+
+    fn found_socket(&self, inode: u64, cx: &mut Context<'_>) -> Option<Arc<str>> {
+        if let Some(name) = self.ends.sockets.get(&inode) {
+            return Some(name.as_str().into());
         }
-        self.ends.sockets.get(&inode).map(|name| name.as_str().into())
+        let pid = self.ends.process_of_peer(inode)?;
+        Some(format!("unix to {}-{pid}", cx.comm(pid)).into())
     }
 
     /// Names a pipe by the processes at its other end.
@@ -90,12 +198,15 @@ impl DescriptorNames {
         Some(format!("pipe {} {first}{more}", if writes { "to" } else { "from" }).into())
     }
 
-    fn search(&mut self, session: &Session) {
+    /// Searches the machine's sockets and pipes again. Returns `false` if the last search was shortly before.
+    fn search(&mut self, session: &Session) -> bool {
         let begun = Instant::now();
-        if self.next_search.is_none_or(|next| next <= begun) {
+        let is_due = self.next_search.is_none_or(|next| next <= begun);
+        if is_due {
             self.ends = session.other_ends().into();
             self.next_search = Some(begun + PERIOD.max(begun.elapsed() * SHARE));
         }
+        is_due
     }
 }
 
@@ -119,17 +230,45 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         let at = listener.local_addr().expect("an address");
         let client = std::net::TcpStream::connect(at).expect("connects");
+        let (one, _other) = std::os::unix::net::UnixStream::pair().expect("a pair");
         let mut cat = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("starts");
         let input = cat.stdin.take().expect("a pipe");
         let pid = std::process::id() as i32;
         let mut found = DescriptorNames::default();
-        let mut name = |fd: i32| found.name(pid, fd, &mut cx).map(|name| name.to_string());
-        assert_eq!(name(client.as_raw_fd()), Some(at.to_string()));
-        let pipe = name(input.as_raw_fd()).unwrap_or_default();
+        let mut describe = |fd: i32| {
+            let found = found.describe(pid, fd, NamePurpose::Line, &mut cx);
+            found.map(|of| (of.kind, of.name.to_string()))
+        };
+        assert_eq!(describe(client.as_raw_fd()), Some((DescriptorKind::Socket, at.to_string())));
+        let (kind, pipe) = describe(input.as_raw_fd()).unwrap_or_default();
         // The process may still have the name of its parent.
         assert!(pipe.starts_with("pipe to ") && pipe.ends_with(&format!("-{}", cat.id())), "{pipe}");
-        assert_eq!(name(-1), None);
+        assert_eq!(kind, DescriptorKind::Pipe);
+        let (_, unix) = describe(one.as_raw_fd()).unwrap_or_default();
+        assert!(unix.starts_with("unix to ") && unix.ends_with(&format!("-{pid}")), "{unix}");
+        assert_eq!(describe(-1), None);
         drop(input);
         cat.wait().expect("ends");
+    }
+
+    #[test]
+    fn links_have_kinds() {
+        use DescriptorKind::*;
+        for (link, kind) in [
+            ("/var/lib/db/wal", File),
+            ("/var/log/a (deleted)", File),
+            ("/dev/null", Device),
+            ("/dev/shm/x", Memory),
+            ("/memfd:x (deleted)", Memory),
+            ("/proc/1/stat", KernelFile),
+            ("socket:[12]", Socket),
+            ("pipe:[12]", Pipe),
+            ("anon_inode:[eventpoll]", Epoll),
+            ("anon_inode:[eventfd]", EventCounter),
+            ("anon_inode:bpf-map", Other),
+            ("net:[4026531840]", Other),
+        ] {
+            assert_eq!(DescriptorKind::of_link(link), kind, "{link}");
+        }
     }
 }

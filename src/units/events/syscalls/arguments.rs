@@ -8,10 +8,10 @@ pub(super) type Arguments = [u64; 6];
 /// `i` a number, `u` a size, `x` an address, `o` flags of open, `m` a mode, `s` a signal, `F` a futex operation,
 /// `P` protection and `M` flags of a mapping, `A` a family and `S` a type of sockets, `E` an operation of epoll,
 /// `W` the origin of a position, `C` a command of fcntl, `c` flags of clone, `t` flags of a lookup, `l` a signed
-/// position, `a` flags of access, `@` a socket address. Other calls have their six words.
+/// position, `a` flags of access, `@` a socket address, `I` an ioctl, `k` a clock. Other calls have their six words.
 const FORMS: &str = "\
 read fxu,write fxu,open pom,close f,stat px,fstat fx,lstat px,poll xui,lseek flW,mmap xuPMfx,mprotect xuP,munmap xu,\
-brk x,rt_sigaction sxxu,rt_sigprocmask ixxu,ioctl fxx,pread64 fxul,pwrite64 fxul,readv fxu,writev fxu,access pi,\
+brk x,rt_sigaction sxxu,rt_sigprocmask ixxu,ioctl fIx,pread64 fxul,pwrite64 fxul,readv fxu,writev fxu,access pi,\
 pipe x,select ixxxx,sched_yield ,mremap xuuix,msync xui,madvise xui,dup f,dup2 ff,pause ,nanosleep xx,getpid ,\
 sendfile ffxu,socket ASi,connect f@u,accept fxx,sendto fxuixu,recvfrom fxuixx,sendmsg fxi,recvmsg fxi,shutdown fi,\
 bind f@u,listen fi,getsockname fxx,getpeername fxx,socketpair ASix,setsockopt fiixu,getsockopt fiixx,clone cxxxx,\
@@ -22,8 +22,11 @@ fadvise64 fuui,exit_group i,epoll_wait fxui,epoll_ctl fEfx,tgkill iis,waitid iix
 fchownat dpiit,newfstatat dpxt,unlinkat dpt,renameat dpdp,linkat dpdpt,symlinkat pdp,readlinkat dpxu,fchmodat dpm,\
 faccessat dpi,pselect6 ixxxxx,ppoll xuxxu,splice fxfxui,utimensat dpxt,epoll_pwait fxuixu,fallocate fiuu,accept4 fxxi,\
 epoll_create1 i,dup3 ffo,pipe2 xo,preadv fxul,pwritev fxul,recvmmsg fxuix,sendmmsg fxui,getrandom xui,execveat dpxxt,\
-copy_file_range fxfxui,statx dptxx,openat2 dpxu,close_range uui,clock_nanosleep iixx,faccessat2 dpia,renameat2 dpdpi,\
+copy_file_range fxfxui,statx dptxx,openat2 dpxu,close_range uui,clock_nanosleep kixx,faccessat2 dpia,renameat2 dpdpi,\
 inotify_add_watch fpx,setxattr ppxui,getxattr ppxu,memfd_create pi,clone3 xu,epoll_pwait2 fxuxxu";
+
+/// The arguments of calls with a socket address.
+const WITH_ADDRESS: &str = "f@u";
 
 const AT_FDCWD: i32 = -100;
 
@@ -107,6 +110,54 @@ const FUTEX: &[&str] = &[
 ];
 const FCNTL: &[&str] =
     &["DUPFD", "GETFD", "SETFD", "GETFL", "SETFL", "GETLK", "SETLK", "SETLKW", "SETOWN", "GETOWN", "SETSIG", "GETSIG"];
+const CLOCKS: &[&str] = &[
+    "REALTIME",
+    "MONOTONIC",
+    "PROCESS_CPUTIME_ID",
+    "THREAD_CPUTIME_ID",
+    "MONOTONIC_RAW",
+    "REALTIME_COARSE",
+    "MONOTONIC_COARSE",
+    "BOOTTIME",
+    "REALTIME_ALARM",
+    "BOOTTIME_ALARM",
+    "",
+    "TAI",
+];
+/// Numbers of ioctl(2) on x86 and Arm (asm-generic/ioctls.h, linux/fs.h, linux/sockios.h, linux/perf_event.h).
+const IOCTLS: &[(u32, &str)] = &[
+    (0x5401, "TCGETS"),
+    (0x5402, "TCSETS"),
+    (0x5403, "TCSETSW"),
+    (0x5404, "TCSETSF"),
+    (0x540b, "TCFLSH"),
+    (0x540e, "TIOCSCTTY"),
+    (0x540f, "TIOCGPGRP"),
+    (0x5410, "TIOCSPGRP"),
+    (0x5413, "TIOCGWINSZ"),
+    (0x5414, "TIOCSWINSZ"),
+    (0x541b, "FIONREAD"),
+    (0x5421, "FIONBIO"),
+    (0x5422, "TIOCNOTTY"),
+    (0x5450, "FIONCLEX"),
+    (0x5451, "FIOCLEX"),
+    (0x5452, "FIOASYNC"),
+    (0x1260, "BLKGETSIZE"),
+    (0x8008_1272, "BLKGETSIZE64"),
+    (0x1277, "BLKDISCARD"),
+    (0x4004_9409, "FICLONE"),
+    (0x4020_940d, "FICLONERANGE"),
+    (0xc020_660b, "FS_IOC_FIEMAP"),
+    (0x8008_6601, "FS_IOC_GETFLAGS"),
+    (0x8912, "SIOCGIFCONF"),
+    (0x8913, "SIOCGIFFLAGS"),
+    (0x8915, "SIOCGIFADDR"),
+    (0x8927, "SIOCGIFHWADDR"),
+    (0x8933, "SIOCGIFINDEX"),
+    (0x2400, "PERF_EVENT_IOC_ENABLE"),
+    (0x2401, "PERF_EVENT_IOC_DISABLE"),
+    (0xae80, "KVM_RUN"),
+];
 const SIGNALS: &[&str] = &[
     "0", "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2", "PIPE", "ALRM",
     "TERM", "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "XCPU", "XFSZ", "VTALRM", "PROF", "WINCH",
@@ -125,6 +176,16 @@ pub(super) fn descriptors(name: &str, arguments: &Arguments) -> Vec<i32> {
     all.map(|(_, word)| *word as i32).filter(|fd| *fd >= 0).collect()
 }
 
+/// Returns the place of the first descriptor among the arguments of a call.
+pub(super) fn descriptor_at(name: &str) -> Option<usize> {
+    kinds(name).find('f')
+}
+
+/// Whether a call has a descriptor, and no socket address that says more.
+pub(super) fn uses_descriptor(name: &str) -> bool {
+    descriptor_at(name).is_some() && kinds(name) != WITH_ADDRESS
+}
+
 /// Writes a call. `path` is its first path or its socket address, if that was read; `file` returns what a descriptor
 /// refers to.
 pub(super) fn written(
@@ -135,7 +196,7 @@ pub(super) fn written(
 ) -> String {
     let kinds = kinds(name);
     // The address says more than the descriptor.
-    if let Some(address) = path.filter(|_| kinds == "f@u") {
+    if let Some(address) = path.filter(|_| kinds == WITH_ADDRESS) {
         return format!("{name}({} → {})", arguments[0] as i32, address.escape_debug());
     }
     let mut out = format!("{name}(");
@@ -184,6 +245,11 @@ fn add(out: &mut String, kind: char, word: u64, path: &mut Option<&str>, file: &
         'W' => add_name(out, number, &["SET", "CUR", "END", "DATA", "HOLE"]),
         'C' if number == libc::F_DUPFD_CLOEXEC => write!(out, "DUPFD_CLOEXEC"),
         'C' => add_name(out, number, FCNTL),
+        'k' => add_name(out, number, CLOCKS),
+        'I' => match IOCTLS.iter().find(|(own, _)| *own == number.cast_unsigned()) {
+            Some((_, name)) => out.write_str(name),
+            None => write!(out, "{number:#x}"),
+        },
         _ if word == 0 => write!(out, "0"),
         _ => write!(out, "{word:#x}"),
     };
@@ -245,6 +311,10 @@ mod tests {
             ("connect", &[7, 0x1000, 16], None, "connect(7 → /var/wal, 0x1000, 16)"),
             ("bind", &[3, 0x1000, 16], Some("unix:/a\u{1b}"), "bind(3 → unix:/a\\u{1b})"),
             ("getpid", &[], None, "getpid()"),
+            ("ioctl", &[7, 0x5413, 0x10], None, "ioctl(7 → /var/wal, TIOCGWINSZ, 0x10)"),
+            ("ioctl", &[3, 0xc020_660b, 0], None, "ioctl(3, FS_IOC_FIEMAP, 0)"),
+            ("ioctl", &[3, 0x9999_0000, 0], None, "ioctl(3, 0x99990000, 0)"),
+            ("clock_nanosleep", &[1, 0, 0x10], None, "clock_nanosleep(MONOTONIC, 0, 0x10, 0)"),
             ("unheard_of", &[1, 2], None, "unheard_of(0x1, 0x2, 0, 0, 0, 0)"),
             ("rename", &[1, 2], Some("a\u{1b}\"b"), r#"rename("a\u{1b}\"b", 0x2)"#),
         ] {
@@ -258,6 +328,8 @@ mod tests {
         let found = [("read", [7; 6]), ("openat", [here; 6]), ("sendfile", [3; 6]), ("close", [7; 6])];
         let found = found.map(|(name, arguments)| descriptors(name, &arguments));
         assert_eq!(found, [vec![7], vec![], vec![3, 3], vec![]]);
+        assert_eq!(["read", "mmap", "openat", "unheard_of"].map(descriptor_at), [Some(0), Some(4), None, None]);
+        assert_eq!(["read", "connect", "openat"].map(uses_descriptor), [true, false, false]);
     }
 
     #[test]

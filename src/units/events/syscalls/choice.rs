@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::units::kit::prelude::*;
 
+use super::arguments::uses_descriptor;
 use super::names::{Call, CallTables};
 
 /// The calls with a path or a socket address that their own events record, by the names of the events.
@@ -11,12 +12,17 @@ const WITH_TEXT: &str = "openat open openat2 execve execveat newfstatat statx ne
                          faccessat2 readlink readlinkat unlink unlinkat mkdir mkdirat rename renameat renameat2 chdir \
                          truncate statfs connect bind";
 
+/// The calls that end what is known of a descriptor. They are recorded with chosen calls that use descriptors.
+const FOLLOWED: [&str; 4] = ["close", "close_range", "dup2", "dup3"];
+
 /// The chosen calls.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CallChoice {
     /// All calls if it is empty.
     names: BTreeSet<String>,
     has_texts: bool,
+    /// Whether a chosen call uses a descriptor.
+    uses_descriptors: bool,
 }
 
 impl CallChoice {
@@ -30,7 +36,8 @@ impl CallChoice {
             is_call
         });
         let filters = filters.map_err(|why| format!("{why}; names of system calls, such as openat, choose those"))?;
-        Ok((Self { names, has_texts: settings.has("paths") }, filters))
+        let uses_descriptors = names.iter().any(|name| uses_descriptor(name));
+        Ok((Self { names, has_texts: settings.has("paths"), uses_descriptors }, filters))
     }
 
     pub(super) fn is_narrow(&self) -> bool {
@@ -41,9 +48,24 @@ impl CallChoice {
         self.names.is_empty() || tables.known(call).is_some_and(|name| self.names.contains(name))
     }
 
-    /// Adds the numbers of the chosen calls to a filter. Other calls of another ABI may have them, too.
+    /// Whether a call is recorded although it is not chosen.
+    pub(super) fn follows(&self, call: Call, tables: CallTables) -> bool {
+        self.uses_descriptors && tables.known(call).is_some_and(|name| FOLLOWED.contains(&name))
+    }
+
+    /// Whether the calls that close descriptors are recorded.
+    pub(super) fn sees_closes(&self) -> bool {
+        self.names.is_empty() || self.uses_descriptors
+    }
+
+    /// Iterates over the recorded calls.
+    fn recorded(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(String::as_str).chain(FOLLOWED.into_iter().filter(|_| self.uses_descriptors))
+    }
+
+    /// Adds the numbers of the recorded calls to a filter. Other calls of another ABI may have them, too.
     pub(super) fn filter(&self, own: Option<&String>) -> Option<String> {
-        let numbers: BTreeSet<i64> = self.names.iter().flat_map(|name| CallTables::of("").numbers(name)).collect();
+        let numbers: BTreeSet<i64> = self.recorded().flat_map(|name| CallTables::of("").numbers(name)).collect();
         let numbers = numbers.iter().map(|number| format!("id == {number}")).collect::<Vec<_>>().join(" || ");
         match (own, numbers.is_empty()) {
             (own, true) => own.cloned(),
@@ -64,8 +86,8 @@ impl CallChoice {
 
     /// Fails for a recording of an architecture with other numbers: their filter would select other calls.
     pub(super) fn require(&self, arch: &str, tables: CallTables) -> Result<(), String> {
-        let is_same = |name: &String| tables.numbers(name).eq(CallTables::of("").numbers(name));
-        if self.names.iter().all(is_same) {
+        let is_same = |name: &str| tables.numbers(name).eq(CallTables::of("").numbers(name));
+        if self.recorded().all(is_same) {
             return Ok(());
         }
         Err(format!("system calls of {arch} have other numbers; open the recording on such a machine"))
@@ -108,6 +130,14 @@ mod tests {
             let both = of.filter(Some(&"ret < 0".to_owned()));
             assert!(both.is_some_and(|filter| filter.starts_with("(ret < 0) && (id == 42 || ")));
             assert!(of.require("x86_64", x86).is_ok() && of.require("aarch64", CallTables::of("aarch64")).is_err());
+        }
+        // Reads need what their descriptors refer to.
+        let (reads, _) = choice(&["-e", "read"]).expect("chosen");
+        assert!(reads.sees_closes() && !of.sees_closes());
+        assert_eq!([3, 0, 42].map(|number| reads.follows(of_call(number), x86)), [true, false, false]);
+        assert!(!reads.has(of_call(3), x86) && !of.follows(of_call(3), x86));
+        if cfg!(target_arch = "x86_64") {
+            assert!(reads.filter(None).is_some_and(|filter| filter.starts_with("id == 0 || id == 3 || ")));
         }
         assert!(choice(&["-e", "openta"]).is_err() && choice(&["-e", "openat/ret < 0/"]).is_err());
         let (all, _) = choice(&["--paths"]).expect("chosen");

@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 
 use crate::units::kit::prelude::*;
 
+use super::ACCEPTING;
 use super::arguments::{Arguments, written};
 use super::names::{Call, CallTables, error_name};
 
@@ -47,6 +48,13 @@ pub(super) struct ListedCall {
 }
 
 impl ListedCall {
+    /// Returns the peer of the socket that a call accepted.
+    fn accepted(&self, tables: CallTables) -> Option<&str> {
+        let is_accept = ACCEPTING.contains(&tables.known(self.call)?);
+        let result = i32::try_from(self.result).ok().filter(|_| is_accept)?;
+        self.made.files.iter().find(|(fd, _)| *fd == result).map(|(_, name)| &**name)
+    }
+
     /// Writes the call with its arguments and its result.
     fn line(&self, tables: CallTables) -> String {
         let call = self.made.line(tables, self.call);
@@ -55,7 +63,10 @@ impl ListedCall {
             result if matches!(&*tables.name(self.call), "mmap" | "mmap2" | "mremap" | "brk") => {
                 format!("{call} = {result:#x}")
             }
-            result => format!("{call} = {result}"),
+            result => match self.accepted(tables) {
+                Some(peer) => format!("{call} = {result} → {peer}"),
+                None => format!("{call} = {result}"),
+            },
         }
     }
 }

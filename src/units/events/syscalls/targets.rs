@@ -1,0 +1,512 @@
+//! Sums of calls by the file or peer of their descriptor, path or address, and by kind of descriptor.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::units::kit::descriptors::{Described, DescriptorKind, DescriptorNames, NamePurpose};
+use crate::units::kit::prelude::*;
+
+use super::arguments::{Arguments, descriptor_at};
+use super::names::{Call, CallTables, error_name};
+
+/// The limit of rows; further ones share a row.
+const MAX_ROWS: usize = 1 << 14;
+/// The limit of descriptors whose name is kept.
+const MAX_KNOWN: usize = 1 << 16;
+/// The time for which the name of a descriptor is kept, in nanoseconds: it may be closed unnoticed.
+const MAX_AGE: u64 = 1_000_000_000;
+
+/// The flag of close_range(2) by which exec closes the descriptors (linux/close_range.h).
+const CLOSE_RANGE_CLOEXEC: u64 = 4;
+/// The commands of fcntl(2) that duplicate a descriptor: `F_DUPFD` and `F_DUPFD_CLOEXEC` (linux/fcntl.h).
+const DUPLICATING: [u64; 2] = [0, 1030];
+
+/// The row of further files and peers, and that of descriptors whose lookup failed.
+const OTHERS: usize = 0;
+const UNKNOWN: usize = 1;
+
+/// A call that returned.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ReturnedCall<'a> {
+    pub(super) call: Call,
+    pub(super) pid: i32,
+    pub(super) time: u64,
+    pub(super) arguments: Option<&'a Arguments>,
+    /// Its first path or its socket address.
+    pub(super) text: Option<&'a Arc<str>>,
+    pub(super) ns: Option<u64>,
+    pub(super) result: i64,
+}
+
+/// The change of descriptors by a call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum FdEffect {
+    #[default]
+    None,
+    Close,
+    CloseRange,
+    /// The result is a new descriptor, of the path if that is known.
+    Open,
+    /// The result is a copy of the first descriptor.
+    Duplicate,
+    /// Some commands duplicate.
+    Control,
+    /// The socket of the first descriptor gets a peer or an address.
+    Name,
+}
+
+/// The properties of a call that rows depend on.
+#[derive(Clone, Copy, Debug, Default)]
+struct CallShape {
+    /// The place of the first descriptor in the arguments.
+    descriptor: Option<usize>,
+    /// Whether the result is the number of bytes that were read, or written.
+    bytes: Option<Transfer>,
+    effect: FdEffect,
+    is_connect: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Transfer {
+    Read,
+    Written,
+}
+
+impl CallShape {
+    fn of(name: &str) -> Self {
+        let effect = match name {
+            "close" => FdEffect::Close,
+            "close_range" => FdEffect::CloseRange,
+            "open" | "openat" | "openat2" | "creat" | "socket" | "accept" | "accept4" => FdEffect::Open,
+            "dup" | "dup2" | "dup3" => FdEffect::Duplicate,
+            "fcntl" => FdEffect::Control,
+            "connect" | "bind" | "listen" => FdEffect::Name,
+            _ => FdEffect::None,
+        };
+        let bytes = match name {
+            "read" | "pread64" | "readv" | "preadv" | "preadv2" | "recvfrom" | "recvmsg" | "copy_file_range"
+            | "getdents" | "getdents64" => Some(Transfer::Read),
+            "write" | "pwrite64" | "writev" | "pwritev" | "pwritev2" | "sendto" | "sendmsg" | "sendfile" => {
+                Some(Transfer::Written)
+            }
+            _ => None,
+        };
+        Self { descriptor: descriptor_at(name), bytes, effect, is_connect: name == "connect" }
+    }
+}
+
+/// The figures of a file or peer.
+#[derive(Clone, Debug, Default)]
+struct TargetFigures {
+    stats: Stats,
+    /// The number of calls, also of those without a time.
+    calls: u64,
+    read: u64,
+    written: u64,
+    errors: BTreeMap<u32, u64>,
+}
+
+impl TargetFigures {
+    fn add(&mut self, shape: CallShape, of: &ReturnedCall<'_>) {
+        self.calls += 1;
+        of.ns.into_iter().for_each(|ns| self.stats.add(ns));
+        match (shape.bytes, u64::try_from(of.result)) {
+            (Some(Transfer::Read), Ok(n)) => self.read = self.read.saturating_add(n),
+            (Some(Transfer::Written), Ok(n)) => self.written = self.written.saturating_add(n),
+            (_, Err(_)) if of.result >= -4095 => {
+                *self.errors.entry(of.result.unsigned_abs() as u32).or_default() += 1;
+            }
+            _ => {}
+        }
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.calls += other.calls;
+        self.stats.merge(&other.stats);
+        self.read = self.read.saturating_add(other.read);
+        self.written = self.written.saturating_add(other.written);
+        other.errors.iter().for_each(|(error, n)| *self.errors.entry(*error).or_default() += n);
+    }
+}
+
+type TargetKey = (DescriptorKind, Arc<str>);
+
+#[derive(Clone, Copy, Debug)]
+struct KnownDescriptor {
+    row: usize,
+    looked_at: u64,
+}
+
+/// The descriptors of processes whose names are known.
+#[derive(Clone, Debug, Default)]
+struct KnownDescriptors {
+    processes: FxHashMap<i32, FxHashMap<i32, KnownDescriptor>>,
+    number: usize,
+}
+
+impl KnownDescriptors {
+    fn get(&self, pid: i32, fd: i32) -> Option<KnownDescriptor> {
+        self.processes.get(&pid)?.get(&fd).copied()
+    }
+
+    fn insert(&mut self, pid: i32, fd: i32, of: KnownDescriptor) {
+        if self.number >= MAX_KNOWN {
+            self.clear();
+        }
+        let before = self.processes.entry(pid).or_default().insert(fd, of);
+        self.number += usize::from(before.is_none());
+    }
+
+    fn remove(&mut self, pid: i32, fd: i32) {
+        let removed = self.processes.get_mut(&pid).and_then(|own| own.remove(&fd));
+        self.number -= usize::from(removed.is_some());
+    }
+
+    fn close_range(&mut self, pid: i32, first: u32, last: u32) {
+        if let Some(own) = self.processes.get_mut(&pid) {
+            let before = own.len();
+            own.retain(|fd, _| !(first..=last).contains(&fd.cast_unsigned()));
+            self.number -= before - own.len();
+        }
+    }
+
+    fn end(&mut self, pid: i32) {
+        self.number -= self.processes.remove(&pid).map_or(0, |own| own.len());
+    }
+
+    fn clear(&mut self) {
+        *self = Self::default();
+    }
+}
+
+/// Figures by what calls refer to, and what open descriptors refer to.
+#[derive(Clone, Debug, Default)]
+pub(super) struct CallTargets {
+    /// Whether all calls that close descriptors are recorded.
+    sees_closes: bool,
+    shapes: FxHashMap<Call, CallShape>,
+    known: KnownDescriptors,
+    rows: Vec<(TargetKey, TargetFigures)>,
+    numbers: FxHashMap<TargetKey, usize>,
+}
+
+impl CallTargets {
+    pub(super) fn new(sees_closes: bool) -> Self {
+        Self { sees_closes, ..Self::default() }
+    }
+
+    fn shape(&mut self, call: Call, tables: CallTables) -> CallShape {
+        // The numbers of hostile programs are without limit.
+        if self.shapes.len() >= MAX_ROWS {
+            self.shapes.clear();
+        }
+        *self.shapes.entry(call).or_insert_with(|| tables.known(call).map_or_else(CallShape::default, CallShape::of))
+    }
+
+    /// Counts a call for its first descriptor, or for its path or socket address.
+    pub(super) fn count(
+        &mut self,
+        of: &ReturnedCall<'_>,
+        tables: CallTables,
+        names: &mut DescriptorNames,
+        cx: &mut Context<'_>,
+    ) {
+        let shape = self.shape(of.call, tables);
+        let descriptor = shape.descriptor.and_then(|at| Some(*of.arguments?.get(at)? as i32));
+        let row = match (of.text, descriptor) {
+            (Some(text), None) => self.row((DescriptorKind::of_path(text), text.clone())),
+            (Some(address), Some(_)) if shape.is_connect => self.row((DescriptorKind::Socket, address.clone())),
+            (_, Some(fd)) if fd >= 0 => {
+                // A closed descriptor cannot be looked up.
+                if shape.effect == FdEffect::Close {
+                    self.known.get(of.pid, fd).map_or(UNKNOWN, |known| known.row)
+                } else {
+                    self.look_up((of.pid, fd), of.time, NamePurpose::Rows, names, cx)
+                }
+            }
+            _ => return,
+        };
+        self.figures(row).add(shape, of);
+    }
+
+    /// Follows the effect of a call on descriptors.
+    pub(super) fn follow(&mut self, of: &ReturnedCall<'_>, tables: CallTables) {
+        let shape = self.shape(of.call, tables);
+        let (Some(arguments), true) = (of.arguments, of.result >= 0) else {
+            // A socket that does not wait for its connection has its peer.
+            if shape.is_connect {
+                self.connected(of, shape);
+            }
+            return;
+        };
+        match shape.effect {
+            FdEffect::None => {}
+            FdEffect::Close => self.known.remove(of.pid, arguments[0] as i32),
+            FdEffect::CloseRange if arguments[2] & CLOSE_RANGE_CLOEXEC != 0 => {}
+            FdEffect::CloseRange => self.known.close_range(of.pid, arguments[0] as u32, arguments[1] as u32),
+            FdEffect::Open => {
+                let fd = of.result as i32;
+                self.known.remove(of.pid, fd);
+                if let Some(path) = of.text.filter(|path| path.starts_with('/')) {
+                    let row = self.row((DescriptorKind::of_path(path), path.clone()));
+                    self.keep(of.pid, fd, row, of.time);
+                }
+            }
+            FdEffect::Control if !DUPLICATING.contains(&arguments[1]) => {}
+            FdEffect::Duplicate | FdEffect::Control => {
+                let (fd, copy) = (arguments[0] as i32, of.result as i32);
+                let known = self.known.get(of.pid, fd);
+                self.known.remove(of.pid, copy);
+                known.into_iter().for_each(|known| self.known.insert(of.pid, copy, known));
+            }
+            FdEffect::Name => self.connected(of, shape),
+        }
+    }
+
+    fn connected(&mut self, of: &ReturnedCall<'_>, shape: CallShape) {
+        let Some(fd) = of.arguments.map(|arguments| arguments[0] as i32) else { return };
+        self.known.remove(of.pid, fd);
+        if let Some(address) = of.text.filter(|_| shape.is_connect) {
+            let row = self.row((DescriptorKind::Socket, address.clone()));
+            self.keep(of.pid, fd, row, of.time);
+        }
+    }
+
+    /// Forgets the descriptors of a process that ends or executes another program.
+    pub(super) fn end(&mut self, pid: i32) {
+        self.known.end(pid);
+    }
+
+    /// Forgets all descriptors after lost records.
+    pub(super) fn forget(&mut self) {
+        self.known.clear();
+    }
+
+    pub(super) fn clear(&mut self) {
+        if self.rows.len() > MAX_ROWS / 2 {
+            self.known.clear();
+            self.rows.clear();
+            self.numbers.clear();
+        }
+        self.rows.iter_mut().for_each(|(_, figures)| *figures = TargetFigures::default());
+    }
+
+    /// Returns the name of a descriptor in a call that returned at a time.
+    pub(super) fn name(
+        &mut self,
+        (pid, fd): (i32, i32),
+        time: u64,
+        names: &mut DescriptorNames,
+        cx: &mut Context<'_>,
+    ) -> Option<Arc<str>> {
+        match self.look_up((pid, fd), time, NamePurpose::Line, names, cx) {
+            UNKNOWN => None,
+            OTHERS => names.describe(pid, fd, NamePurpose::Line, cx).map(|of| of.name),
+            row => self.rows.get(row).map(|((_, name), _)| name.clone()),
+        }
+    }
+
+    fn look_up(
+        &mut self,
+        (pid, fd): (i32, i32),
+        time: u64,
+        purpose: NamePurpose,
+        names: &mut DescriptorNames,
+        cx: &mut Context<'_>,
+    ) -> usize {
+        let known = self.known.get(pid, fd);
+        if let Some(known) = known.filter(|known| time.saturating_sub(known.looked_at) < MAX_AGE) {
+            return known.row;
+        }
+        match names.describe(pid, fd, purpose, cx) {
+            Some(Described { kind, name }) => {
+                let row = self.row((kind, name));
+                self.keep(pid, fd, row, time);
+                row
+            }
+            None => known.map_or(UNKNOWN, |known| known.row),
+        }
+    }
+
+    fn keep(&mut self, pid: i32, fd: i32, row: usize, looked_at: u64) {
+        if self.sees_closes {
+            self.known.insert(pid, fd, KnownDescriptor { row, looked_at });
+        }
+    }
+
+    fn row(&mut self, key: TargetKey) -> usize {
+        self.begin();
+        if let Some(known) = self.numbers.get(&key) {
+            return *known;
+        }
+        if self.rows.len() >= MAX_ROWS {
+            return OTHERS;
+        }
+        self.rows.push((key.clone(), TargetFigures::default()));
+        self.numbers.insert(key, self.rows.len() - 1);
+        self.rows.len() - 1
+    }
+
+    fn figures(&mut self, row: usize) -> &mut TargetFigures {
+        self.begin();
+        let at = if row < self.rows.len() { row } else { OTHERS };
+        &mut self.rows[at].1
+    }
+
+    /// Adds the rows that all have.
+    fn begin(&mut self) {
+        if self.rows.is_empty() {
+            let row = |name: &str| ((DescriptorKind::Other, Arc::from(name)), TargetFigures::default());
+            self.rows.extend(["(others)", "(not known)"].map(row));
+        }
+    }
+
+    /// Returns the panels of files and peers, and of kinds; none if all are unknown, as in most recordings.
+    pub(super) fn panels(&self) -> Vec<Panel> {
+        if self.rows.iter().skip(UNKNOWN + 1).all(|(_, of)| of.calls == 0) {
+            return Vec::new();
+        }
+        let used = self.rows.iter().filter(|(_, of)| of.calls > 0);
+        let list = by_weight(used.map(|(key, of)| (key, of)), |of| (of.stats.sum, of.calls));
+        let sheet = with_figures(Sheet::of(list, |(key, _)| id(key)), |(_, of)| of);
+        let sheet = sheet.left("kind", "Kind", 8, |((kind, _), _)| text(kind.label())).left(
+            "target",
+            "File or peer",
+            0,
+            |((_, name), _)| text(name.clone()),
+        );
+        let unknown = self.rows.get(UNKNOWN).map_or(0, |(_, of)| of.calls);
+        let note = note(unknown, "call", "on descriptors that were closed before their lookup");
+        vec![sheet.panel("Files and peers").noted(note), self.kinds()]
+    }
+
+    fn kinds(&self) -> Panel {
+        let mut sums: BTreeMap<DescriptorKind, TargetFigures> = BTreeMap::new();
+        for ((kind, _), of) in self.rows.iter().filter(|(_, of)| of.calls > 0) {
+            sums.entry(*kind).or_default().merge(of);
+        }
+        let list = by_weight(&sums, |of| (of.stats.sum, of.calls));
+        let sheet = Sheet::of(list, |(kind, _)| id(kind)).left("kind", "Kind", 12, |(kind, _)| text(kind.label()));
+        with_figures(sheet, |(_, of)| of).panel("Kinds")
+    }
+}
+
+/// Returns the name of the most frequent error.
+fn top_error(of: &TargetFigures) -> Cell {
+    let most = of.errors.iter().max_by_key(|(error, n)| (**n, std::cmp::Reverse(**error)));
+    most.map_or(Cell::Empty, |(error, _)| text(error_name(*error)))
+}
+
+/// Adds the columns that both tables have.
+fn with_figures<'a, T: Copy + 'a>(
+    sheet: Sheet<'a, T>,
+    of: impl Fn(T) -> &'a TargetFigures + Copy + 'a,
+) -> Sheet<'a, T> {
+    let some = |n: u64| if n > 0 { Cell::Count(n) } else { Cell::Empty };
+    let bytes = |n: u64| if n > 0 { Cell::Bytes(n) } else { Cell::Empty };
+    sheet
+        .right("calls", "Calls", 9, move |row| Cell::Count(of(row).calls))
+        .right("total_ns", "Total", 9, move |row| Cell::Time(of(row).stats.sum))
+        .right("p99_ns", "p99", 8, move |row| time(of(row).stats.quantile(0.99)))
+        .ranked(2)
+        .right("max_ns", "Max", 8, move |row| time(of(row).stats.max))
+        .ranked(1)
+        .right("read_bytes", "Read", 9, move |row| bytes(of(row).read))
+        .right("written_bytes", "Written", 9, move |row| bytes(of(row).written))
+        .right("errors", "Errors", 7, move |row| some(of(row).errors.values().sum()))
+        .left("errno", "Top error", 13, move |row| top_error(of(row)))
+        .ranked(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use rustc_hash::FxHashSet;
+
+    use super::super::names::Abi;
+    use super::*;
+    use crate::session::{Origin, Session};
+    use crate::units::kit::ThreadNames;
+
+    const READ: i64 = 0;
+    const CLOSE: i64 = 3;
+    const CONNECT: i64 = 42;
+    const OPENAT: i64 = 257;
+    const CLOSE_RANGE: i64 = 436;
+
+    /// Passes calls of a process: their number, first argument, text and result. Returns names, calls and bytes read.
+    fn rows(calls: &[(i64, u64, &str, i64)]) -> Vec<(String, u64, u64)> {
+        let session = Session::new(Origin::Recorded);
+        let (mut thread_names, own) = (ThreadNames::default(), FxHashSet::default());
+        let mut cx = Context::new(&session, &mut thread_names, &own);
+        let (mut names, mut targets) = (DescriptorNames::default(), CallTargets::new(true));
+        for (number, first, of, result) in calls {
+            let arguments = [*first, 0x1000, 16, 0, 0, 0];
+            let text = (!of.is_empty()).then(|| Arc::from(*of));
+            let returned = ReturnedCall {
+                call: Call { number: *number, abi: Abi::Native },
+                pid: 1,
+                time: 5,
+                arguments: Some(&arguments),
+                text: text.as_ref(),
+                ns: Some(10),
+                result: *result,
+            };
+            targets.count(&returned, CallTables::X86_64, &mut names, &mut cx);
+            targets.follow(&returned, CallTables::X86_64);
+        }
+        let used = targets.rows.iter().filter(|(_, of)| of.calls > 0);
+        used.map(|((_, name), of)| (name.to_string(), of.calls, of.read)).collect()
+    }
+
+    fn row(name: &str, calls: u64, read: u64) -> (String, u64, u64) {
+        (name.to_owned(), calls, read)
+    }
+
+    #[test]
+    fn calls_count_for_what_their_descriptor_refers_to() {
+        let here = -100i64 as u64;
+        let reopened = [
+            (OPENAT, here, "/a", 3),
+            (READ, 3, "", 100),
+            (READ, 3, "", -11),
+            (CLOSE, 3, "", 0),
+            (READ, 3, "", -9),
+            (OPENAT, here, "/b", 3),
+            (READ, 3, "", 7),
+            (OPENAT, here, "/c", -2),
+        ];
+        let expected = [row("(not known)", 1, 0), row("/a", 4, 100), row("/b", 2, 7), row("/c", 1, 0)];
+        assert_eq!(rows(&reopened), expected);
+        // close_range(2) closes several; its last descriptor is 0x1000.
+        let range = [(OPENAT, here, "/a", 5), (CLOSE_RANGE, 4, "", 0), (READ, 5, "", 1)];
+        assert_eq!(rows(&range), [row("(not known)", 1, 1), row("/a", 1, 0)]);
+        // Relative paths are looked up at their use.
+        assert_eq!(rows(&[(OPENAT, here, "a", 5), (READ, 5, "", 1)]), [row("(not known)", 1, 1), row("a", 1, 0)]);
+    }
+
+    #[test]
+    fn a_socket_has_its_peer_from_connect() {
+        let calls = [(CONNECT, 7, "10.0.3.7:5432", -115), (READ, 7, "", 20), (READ, -1i64 as u64, "", -9)];
+        assert_eq!(rows(&calls), [row("10.0.3.7:5432", 2, 20)]);
+    }
+
+    #[test]
+    fn rows_and_descriptors_have_limits() {
+        let mut targets = CallTargets::new(true);
+        for i in 0..2 * MAX_KNOWN as i32 {
+            let row = targets.row((DescriptorKind::File, i.to_string().into()));
+            targets.keep(1 + i % 7, i, row, 0);
+        }
+        assert!(targets.rows.len() == MAX_ROWS && targets.known.number <= MAX_KNOWN);
+        let counted = |targets: &CallTargets| targets.known.processes.values().map(FxHashMap::len).sum::<usize>();
+        assert_eq!(targets.known.number, counted(&targets));
+        targets.known.close_range(1, 0, u32::MAX);
+        targets.end(2);
+        assert_eq!(targets.known.number, counted(&targets));
+        targets.clear();
+        assert!(targets.rows.is_empty() && targets.known.number == 0);
+        assert_eq!(CallTargets::default().panels().len(), 0);
+    }
+}

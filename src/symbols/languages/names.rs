@@ -22,7 +22,8 @@ use crate::symbols::languages::ProcessMemory;
 /// How long the reader of rings waits for names in each span of time.
 const WAIT: Duration = Duration::from_millis(50);
 const SPAN: Duration = Duration::from_millis(100);
-/// The longest time that a process may take, and how many threads may wait for longer ones.
+/// The time after which a process no longer delays the others, and how many threads may wait for longer ones. A busy
+/// machine can let a reader wait as long as a process that blocks it; its answer counts when it comes.
 const PATIENCE: Duration = Duration::from_secs(1);
 const MOST_LOST: usize = 4;
 /// Runtimes that are known at a time, and processes whose memory is open.
@@ -83,6 +84,7 @@ type Answer = (u64, u32, Vec<(GeneratedFrame, FrameNames)>);
 #[derive(Debug)]
 pub(crate) struct NameReader {
     machines: KnownRuntimes,
+    start: fn(Sender<Answer>) -> Option<Sender<Question>>,
     worker: Option<Sender<Question>>,
     done: Sender<Answer>,
     answers: Receiver<Answer>,
@@ -90,7 +92,7 @@ pub(crate) struct NameReader {
     open: Option<(u64, u32, Instant)>,
     next: u64,
     lost: usize,
-    /// Virtual machines that took too long.
+    /// Runtimes that take too long; they are asked nothing else until they answer.
     delayed: FxHashSet<u32>,
     /// Since when the current span is, and how long of it was spent waiting.
     span: (Instant, Duration),
@@ -98,9 +100,14 @@ pub(crate) struct NameReader {
 
 impl NameReader {
     pub(crate) fn new(machines: KnownRuntimes) -> Self {
+        Self::with(machines, start)
+    }
+
+    fn with(machines: KnownRuntimes, start: fn(Sender<Answer>) -> Option<Sender<Question>>) -> Self {
         let (done, answers) = unbounded();
         Self {
             machines,
+            start,
             worker: None,
             done,
             answers,
@@ -124,10 +131,15 @@ impl NameReader {
         if now.duration_since(self.span.0) >= SPAN {
             self.span = (now, Duration::ZERO);
         }
-        let known = self.machines.get(id).filter(|_| !self.delayed.contains(&id) && self.lost < MOST_LOST);
-        let Some((pid, types)) = known else {
+        while let Ok(answer) = self.answers.try_recv() {
+            self.accept(answer, &mut learn);
+        }
+        let Some((pid, types)) = self.machines.get(id) else {
             return frames.into_iter().for_each(|frame| learn(id, frame, FrameNames::Unreadable));
         };
+        if self.delayed.contains(&id) || self.lost >= MOST_LOST {
+            return;
+        }
         let until = now + WAIT.saturating_sub(self.span.1);
         self.take(until, &mut learn);
         match self.open {
@@ -142,7 +154,7 @@ impl NameReader {
         let (number, id) = (question.number, question.id);
         self.next += 1;
         if self.worker.is_none() {
-            self.worker = start(self.done.clone());
+            self.worker = (self.start)(self.done.clone());
         }
         if self.worker.as_ref().is_some_and(|worker| worker.send(question).is_ok()) {
             self.open = Some((number, id, now));
@@ -150,14 +162,22 @@ impl NameReader {
     }
 
     fn take(&mut self, until: Instant, learn: &mut impl FnMut(u32, GeneratedFrame, FrameNames)) {
-        while let Some((number, ..)) = self.open {
-            let Ok((of, id, names)) = self.answers.recv_deadline(until) else { return };
-            self.open.take_if(|_| of == number);
-            names.into_iter().for_each(|(frame, names)| learn(id, frame, names));
+        while self.open.is_some() {
+            let Ok(answer) = self.answers.recv_deadline(until) else { return };
+            self.accept(answer, learn);
         }
     }
 
-    /// Abandons a thread that takes too long.
+    fn accept(&mut self, (number, id, names): Answer, learn: &mut impl FnMut(u32, GeneratedFrame, FrameNames)) {
+        if self.open.take_if(|(own, ..)| *own == number).is_none() {
+            // The thread of a late answer ends.
+            self.lost -= 1;
+            self.delayed.remove(&id);
+        }
+        names.into_iter().for_each(|(frame, names)| learn(id, frame, names));
+    }
+
+    /// Leaves a thread that takes too long to its process.
     fn give_up(&mut self, now: Instant) {
         let Some((_, id, _)) = self.open.take_if(|(.., since)| now.duration_since(*since) >= PATIENCE) else { return };
         self.worker = None;
@@ -211,5 +231,63 @@ impl ProcessFile {
 impl ProcessMemory for ProcessFile {
     fn read(&self, at: u64, to: &mut [u8]) -> Option<()> {
         self.0.read_exact_at(to, at).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::walk::runtime::GeneratedKind;
+
+    /// Names of these runtimes take as long as the lock is held.
+    const SLOW: [u32; 2] = [7, 8];
+    static BLOCKED: Mutex<()> = Mutex::new(());
+
+    fn slow(done: Sender<Answer>) -> Option<Sender<Question>> {
+        let (questions, asked) = unbounded::<Question>();
+        std::thread::spawn(move || {
+            for Question { number, id, frames, .. } in asked {
+                let _held = SLOW.contains(&id).then(|| BLOCKED.lock());
+                let names = frames.into_iter().map(|frame| (frame, FrameNames::Native)).collect();
+                let _ = done.send((number, id, names));
+            }
+        });
+        Some(questions)
+    }
+
+    fn frame(code: u64) -> GeneratedFrame {
+        GeneratedFrame { code, cookie: 0, kind: GeneratedKind::Blob, at: 0 }
+    }
+
+    /// Asks until an answer comes.
+    fn read(reader: &mut NameReader, id: u32, code: u64) -> Vec<(u32, u64)> {
+        let mut all = Vec::new();
+        while !all.contains(&(id, code)) {
+            reader.read(id, vec![frame(code)], |id, frame, _| all.push((id, frame.code)));
+        }
+        all
+    }
+
+    /// A busy machine delays a reader like a process that blocks it.
+    #[test]
+    fn late_names_count_and_delay_no_other_process() {
+        let machines = KnownRuntimes::default();
+        for id in [1, 7, 8] {
+            machines.add(id, 1, RuntimeTypes::Java(JavaLayout::of_17()));
+        }
+        let mut reader = NameReader::with(machines, slow);
+        let blocked = BLOCKED.lock();
+        for id in SLOW {
+            reader.read(id, vec![frame(1)], |_, _, _| panic!("no answer can come"));
+            reader.give_up(Instant::now() + PATIENCE);
+            reader.read(id, vec![frame(2)], |_, _, _| panic!("it is not asked again"));
+            assert_eq!(read(&mut reader, 1, u64::from(id)), [(1, u64::from(id))]);
+        }
+        assert_eq!((reader.lost, reader.delayed.len()), (2, 2));
+        drop(blocked);
+        for id in SLOW {
+            read(&mut reader, id, 2);
+        }
+        assert_eq!((reader.lost, reader.delayed.len()), (0, 0));
     }
 }

@@ -11,7 +11,8 @@ use super::{NotWalked, ProcessMemory};
 use crate::kernel::ThreadPriority;
 use crate::kernel::procfs::{self, ProcMapping};
 
-/// The longest time that a process may take, and how many threads may wait for longer ones.
+/// The time after which a process no longer delays the next one, and how many threads may wait for longer ones. A busy
+/// machine can let a reader wait as long as a process that blocks it; its answer counts when it comes.
 const PATIENCE: Duration = Duration::from_millis(100);
 const MOST_LOST: usize = 4;
 /// Processes that wait to be read.
@@ -55,6 +56,9 @@ impl Prober {
 
     /// Reads a process now.
     pub(crate) fn read_now(&mut self, job: ProbeJob) -> Found {
+        while let Ok(late) = self.answers.try_recv() {
+            drop(self.take(late));
+        }
         let found = self.read_within(job, PATIENCE);
         self.go_on(Instant::now());
         found.unwrap_or(Err(NotWalked::Delayed))
@@ -68,8 +72,17 @@ impl Prober {
         if !is_idle || self.reading.is_none() {
             return None;
         }
-        let answer = self.answers.recv_timeout(patience).ok()?;
-        self.take(answer).map(|(_, found)| found)
+        let (own, until, mut others) = (self.next, Instant::now() + patience, Vec::new());
+        let found = loop {
+            match self.answers.recv_deadline(until) {
+                Ok(answer) if answer.0 == own => break Some(self.take(answer).1),
+                Ok(answer) => others.push(answer),
+                Err(_) => break None,
+            }
+        };
+        // Late answers of other processes are for the caller of `take`.
+        others.into_iter().for_each(|answer| drop(self.done.send(answer)));
+        found
     }
 
     pub(crate) fn ask(&mut self, job: ProbeJob) {
@@ -79,11 +92,13 @@ impl Prober {
         self.go_on(Instant::now());
     }
 
-    /// Takes an answer; `None` if its process took too long.
-    pub(crate) fn take(&mut self, (number, job, slot): ProbeAnswer) -> Option<(ProbeJob, Found)> {
-        self.reading.take_if(|(reading, ..)| *reading == number)?;
+    /// Takes an answer, and begins with the next process.
+    pub(crate) fn take(&mut self, (number, job, found): ProbeAnswer) -> (ProbeJob, Found) {
+        let is_late = self.reading.take_if(|(reading, ..)| *reading == number).is_none();
+        // The thread of a late answer ends.
+        self.lost -= usize::from(is_late);
         self.go_on(Instant::now());
-        Some((job, slot))
+        (job, found)
     }
 
     /// Returns when to call [`Self::go_on`] again.
@@ -91,7 +106,7 @@ impl Prober {
         self.reading.map(|(.., since)| since + PATIENCE)
     }
 
-    /// Leaves a thread that takes too long to itself, and begins with the next process. Returns the process that took
+    /// Leaves a thread that takes too long to its process, and begins with the next one. Returns the process that takes
     /// too long.
     pub(crate) fn go_on(&mut self, now: Instant) -> Option<i32> {
         let delayed = self.reading.take_if(|(.., since)| now.duration_since(*since) >= PATIENCE).map(|(_, pid, _)| pid);
@@ -178,10 +193,16 @@ mod tests {
     static BLOCKED: Mutex<()> = Mutex::new(());
     const ENDLESS_TOO: i32 = 8;
     static BLOCKED_TOO: Mutex<()> = Mutex::new(());
+    const LATE: i32 = 9;
+    static BLOCKED_LATE: Mutex<()> = Mutex::new(());
 
     fn read(job: &ProbeJob) -> Found {
         let _held = (job.pid == ENDLESS).then(|| BLOCKED.lock());
         let _held_too = (job.pid == ENDLESS_TOO).then(|| BLOCKED_TOO.lock());
+        if job.pid == LATE {
+            let _held = BLOCKED_LATE.lock();
+            return Err(NotWalked::Version);
+        }
         Err(NotWalked::NotBegun)
     }
 
@@ -212,8 +233,27 @@ mod tests {
         drop(blocked);
         for pid in [ENDLESS_TOO, 1] {
             let answer = prober.answers.recv_timeout(LONG).expect("the reader is free");
-            assert_eq!(prober.take(answer).map(|(job, _)| job.pid), Some(pid));
+            assert_eq!(prober.take(answer).0.pid, pid);
         }
+    }
+
+    #[test]
+    fn a_late_answer_is_not_that_of_another_process() {
+        const LONG: Duration = Duration::from_secs(60);
+        let blocked = BLOCKED_LATE.lock();
+        let job = |pid| ProbeJob { pid, file: Arc::new(RuntimeFile::of_python(11, file())), bias: 0 };
+        let mut prober = Prober::with(read);
+        assert_eq!(prober.read_within(job(LATE), Duration::from_millis(1)), None);
+        let until = prober.next().expect("a process is being read");
+        assert_eq!((prober.go_on(until), prober.lost), (Some(LATE), 1));
+        drop(blocked);
+        while prober.answers.is_empty() {
+            std::thread::yield_now();
+        }
+        assert_eq!(prober.read_within(job(1), LONG), Some(Err(NotWalked::NotBegun)));
+        let late = prober.answers.recv_timeout(LONG).expect("it was kept");
+        let (late, found) = prober.take(late);
+        assert_eq!((late.pid, found, prober.lost), (LATE, Err(NotWalked::Version), 0));
     }
 
     #[test]
@@ -231,7 +271,7 @@ mod tests {
             assert_eq!((prober.go_on(until), prober.lost), (Some(ENDLESS), lost));
             if lost < MOST_LOST {
                 let answer = prober.answers.recv_timeout(LONG).expect("the other process is read");
-                let (job, found) = prober.take(answer).expect("in time");
+                let (job, found) = prober.take(answer);
                 assert_eq!((job.pid, found), (1, Err(NotWalked::NotBegun)));
             }
         }
@@ -239,11 +279,15 @@ mod tests {
         prober.ask(job(1));
         assert!(prober.reading.is_none() && prober.answers.is_empty());
         drop(blocked);
-        for _ in 0..MOST_LOST {
-            let late = prober.answers.recv_timeout(LONG).expect("the reader is free");
-            assert!(prober.take(late).is_none());
-        }
-        // A fifth thread was never started.
-        assert!(prober.answers.is_empty());
+        // Late answers count, and the other jobs are read.
+        let mut answered: Vec<i32> = (0..=MOST_LOST + 1)
+            .map(|_| {
+                let late = prober.answers.recv_timeout(LONG).expect("the reader is free");
+                prober.take(late).0.pid
+            })
+            .collect();
+        answered.sort_unstable();
+        assert_eq!(answered, [1, 1, ENDLESS, ENDLESS, ENDLESS, ENDLESS]);
+        assert_eq!((prober.lost, prober.reading.is_none(), prober.answers.is_empty()), (0, true, true));
     }
 }

@@ -147,7 +147,7 @@ impl<S: Store> AddressSpaceTracker<S> {
     }
 
     pub(super) fn take_probed(&mut self, answer: ProbeAnswer) {
-        let Some((job, found)) = self.prober.as_mut().and_then(|prober| prober.take(answer)) else { return };
+        let Some((job, found)) = self.prober.as_mut().map(|prober| prober.take(answer)) else { return };
         let process = self.processes.get(&job.pid).and_then(|process| process.interpreter.as_ref());
         let is_it = |own: &&Interpreter| own.file == job.file && own.bias == job.bias && own.number.is_none();
         let Some(mut own) = process.filter(is_it).cloned() else { return };

@@ -161,7 +161,7 @@ impl JavaLayout {
 
 impl JavaLayout {
     /// Returns the layout of OpenJDK 17 for x86-64.
-    pub(super) fn of_17() -> Self {
+    pub(crate) fn of_17() -> Self {
         let blob = BlobLayout {
             blob: 16,
             compilation: 304,

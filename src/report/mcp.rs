@@ -65,6 +65,7 @@ const SECONDS: Field = number("seconds", "seconds to measure the running machine
 const PID: Field = text("pid", "only these processes, numbers separated by commas");
 const CONTAINER: Field = text("container", "only this container");
 const RECORDING: Field = needed("recording", "path of a recording (perf.data)");
+const MEASURED: Field = text("recording", "path of a recording; the running machine without it");
 const ROWS: Field = number("rows", "maximum number of rows, 1 to 100, default 20");
 
 const TOOLS: &[Tool] = &[
@@ -72,13 +73,7 @@ const TOOLS: &[Tool] = &[
         name: "digest",
         about: "One page about a recording, or about the running machine: findings, busiest processes with their hottest \
                 functions, heaviest call paths, CPUs, code without names",
-        fields: &[
-            text("recording", "path of a recording; the running machine without it"),
-            SECONDS,
-            PID,
-            CONTAINER,
-            WHERE,
-        ],
+        fields: &[MEASURED, SECONDS, PID, CONTAINER, WHERE],
         command: digest,
     },
     Tool {
@@ -131,13 +126,38 @@ const TOOLS: &[Tool] = &[
             call
         },
     },
+    Tool {
+        name: "waits",
+        about: "Where the time of each thread goes: CPU, run queue, locks, disks, network, pipes, timers, waiting for work",
+        fields: &[MEASURED, SECONDS, PID, ROWS],
+        command: |given| unit("waits", given),
+    },
+    Tool {
+        name: "locks",
+        about: "Locks with the threads that wait for them, their times, and the holders",
+        fields: &[MEASURED, SECONDS, PID, ROWS],
+        command: |given| unit("locks", given),
+    },
 ];
+
+/// Runs a unit over a recording, or over the running machine for some seconds.
+fn unit(name: &str, given: &Given<'_>) -> ToolCall {
+    let mut call = given.call(&[name, "--batch", "--format=json"]);
+    given.option(&mut call, "pid", "--pid");
+    match given.get("recording") {
+        // The path must not be parsed as an option.
+        Some(path) if path.starts_with('-') => call.args.push(format!("./{path}")),
+        Some(path) => call.args.push(path.to_owned()),
+        None => call.args.push(format!("--duration={}s", given.seconds())),
+    }
+    call
+}
 
 fn digest(given: &Given<'_>) -> ToolCall {
     let mut call = given.call(&["digest", "--format=json"]);
     match given.get("recording") {
         Some(_) => given.option(&mut call, "recording", "--input"),
-        None => call.args.push(format!("--for={}s", given.number("seconds").unwrap_or(10).clamp(1, 60))),
+        None => call.args.push(format!("--for={}s", given.seconds())),
     }
     for (name, option) in [("pid", "--pid"), ("container", "--container"), ("where", "--where")] {
         given.option(&mut call, name, option);
@@ -159,6 +179,11 @@ impl Given<'_> {
 
     fn number(&self, name: &str) -> Option<u64> {
         self.0.get(name).and_then(Value::as_u64)
+    }
+
+    /// Returns how long the running machine is measured.
+    fn seconds(&self) -> u64 {
+        self.number("seconds").unwrap_or(10).clamp(1, 60)
     }
 
     fn call(&self, args: &[&str]) -> ToolCall {

@@ -49,7 +49,7 @@ fn tools_are_listed_with_their_arguments() {
     let reply = reply.expect("a reply");
     let tools = reply["result"]["tools"].as_array().expect("a list");
     let names: Vec<&str> = tools.iter().filter_map(|tool| tool["name"].as_str()).collect();
-    assert_eq!(names, ["digest", "findings", "top", "callers", "diff"]);
+    assert_eq!(names, ["digest", "findings", "top", "callers", "diff", "waits", "locks"]);
     assert_eq!(tools[4]["inputSchema"]["required"], json!(["old", "new"]));
     assert!(tools.iter().all(|tool| tool["annotations"]["readOnlyHint"] == true));
 }
@@ -68,6 +68,8 @@ fn a_call_is_a_command_line_that_reads() {
     assert_eq!(top, "report --format=json --no-children -g none --input=a b --where=kernel");
     let callers = ran("callers", json!({ "recording": "a", "function": "f", "where": "kernel" }));
     assert!(callers.ends_with("--input=a --where=(kernel) && sym == \"f\""), "{callers}");
+    assert_eq!(ran("waits", json!({ "seconds": 3, "pid": "7" })), "waits --batch --format=json --pid=7 --duration=3s");
+    assert_eq!(ran("locks", json!({ "recording": "-x.data" })), "locks --batch --format=json ./-x.data");
     assert_eq!(ran("diff", json!({ "old": "-a", "new": "b" })), "diff --format=json -- -a b");
 }
 

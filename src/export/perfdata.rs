@@ -48,11 +48,11 @@ pub fn save(
     let own = &moment.hosts[host];
     let range = range.map_or(0..u64::MAX, |(from, until)| from..until);
     let events = descriptions(moment);
-    // Derived samples are not saved, because readers derive them again.
+    // Derived samples are not saved, because readers derive them again; but a profile keeps no switches.
     let mut places = Vec::with_capacity(moment.events.len());
     let mut next = 0..;
     for event in &moment.events {
-        places.push(if event.is_derived() { None } else { next.next() });
+        places.push(if is_saved(event) { next.next() } else { None });
     }
     let mut writer = Writer::start(NewFile::create(path)?, &events)?;
     let mut side = SideWriter::new(&moment.dsos, &own.log, events.first().map(EventDesc::layout).unwrap_or_default());
@@ -89,6 +89,10 @@ pub fn save(
     Ok(WrittenSize { samples, bytes })
 }
 
+fn is_saved(event: &EventDesc) -> bool {
+    !event.is_derived() || event.is_latency()
+}
+
 /// Writes a LOST record in the kernel's format, for the first event, because all events share a ring buffer.
 fn lost(loss: &Loss, events: &[EventDesc], out: &mut Vec<u8>) {
     let Some(event) = events.first() else { return };
@@ -113,7 +117,10 @@ fn descriptions(moment: &Snapshot) -> Vec<EventDesc> {
         | if chains { sample::CALLCHAIN } else { 0 }
         | if cgroups { sample::CGROUP } else { 0 };
     let one = |(i, (at, event)): (usize, (usize, &EventDesc))| {
-        let mut desc = event.clone();
+        let mut desc = if event.is_latency() { event.saved_latency() } else { event.clone() };
+        if desc.attr.kind != TYPE_TRACEPOINT {
+            desc.attr.set(Flag::ContextSwitch, false);
+        }
         let has_raw = moment.has_raw.get(at).copied().unwrap_or(false);
         desc.attr.sample_type = fields | if has_raw { sample::RAW } else { 0 };
         // Call chains are already complete.
@@ -123,7 +130,7 @@ fn descriptions(moment: &Snapshot) -> Vec<EventDesc> {
         desc.ids = vec![i as u64 + 1];
         desc
     };
-    let real = moment.events.iter().enumerate().filter(|(_, e)| !e.is_derived());
+    let real = moment.events.iter().enumerate().filter(|(_, e)| is_saved(e));
     real.enumerate().map(one).collect()
 }
 
@@ -274,7 +281,7 @@ fn sections(
 /// Returns the call chain method of each event in the file, whose samples have complete chains.
 fn ways(moment: &Snapshot) -> impl Iterator<Item = CallGraph> {
     let ways = moment.call_graph_modes.iter().copied().chain(std::iter::repeat(CallGraph::None));
-    moment.events.iter().zip(ways).filter(|(event, _)| !event.is_derived()).map(|(_, way)| way)
+    moment.events.iter().zip(ways).filter(|(event, _)| is_saved(event)).map(|(_, way)| way)
 }
 
 /// Returns the tracing data of the tracepoints among events, if there are any.

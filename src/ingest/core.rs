@@ -366,7 +366,7 @@ impl IngestState {
             tasks: self.session.tasks().to_vec(),
             dsos: self.session.dsos.clone(),
             hosts: self.session.hosts().map(|id, host| self.machine(id, host)),
-            has_raw: (0..).zip(&self.events).map(|(event, desc)| self.profile.has_recorded_raw(event, desc)).collect(),
+            has_raw: (0..).zip(&self.events).map(|(event, desc)| self.saves_raw(event, desc)).collect(),
             events: self.events.clone(),
             call_graph_modes: self.modes.call_graphs.clone(),
             own_pid: self.running.own_pid,

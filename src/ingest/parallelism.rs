@@ -14,9 +14,6 @@ use crate::session::Session;
 
 use super::switches::Switches;
 
-/// The name of the event whose samples weigh the time that a process takes, not its CPU time.
-pub const LATENCY: &str = "latency";
-
 /// The running threads of a session's processes.
 #[derive(Debug)]
 pub(crate) struct Parallelism {

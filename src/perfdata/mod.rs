@@ -16,9 +16,13 @@ pub mod write;
 use std::borrow::Cow;
 
 use crate::kernel::attr::{
-    Attr, SW_BPF_OUTPUT, SW_CPU_CLOCK, SW_TASK_CLOCK, TYPE_BREAKPOINT, TYPE_SOFTWARE, TYPE_TRACEPOINT, sample,
+    Attr, HW_CPU_CYCLES, SW_BPF_OUTPUT, SW_CPU_CLOCK, SW_TASK_CLOCK, TYPE_BREAKPOINT, TYPE_HARDWARE, TYPE_SOFTWARE,
+    TYPE_TRACEPOINT, sample,
 };
 use crate::record::Layout;
+
+/// The name of the event whose samples weigh the time that a process takes, not its CPU time.
+pub const LATENCY: &str = "latency";
 
 pub(crate) const MAGIC: &[u8; 8] = b"PERFILE2";
 pub(crate) const HEADER_SIZE: u64 = 104;
@@ -115,13 +119,32 @@ impl EventDesc {
     }
 
     /// Returns the event of the time that processes take, derived from an event's samples.
-    pub(crate) fn latency(name: &str, of: &Self) -> Self {
+    pub(crate) fn latency(of: &Self) -> Self {
         let config = if of.unit().is_time() { LATENCY_NS } else { LATENCY_COUNT };
-        Self { attr: Attr { kind: DERIVED, config, ..Attr::default() }, ..Self::derived(name) }
+        Self { attr: Attr { kind: DERIVED, config, ..Attr::default() }, ..Self::derived(LATENCY) }
     }
 
     pub(crate) fn is_derived(&self) -> bool {
         self.attr.kind == DERIVED
+    }
+
+    pub(crate) fn is_latency(&self) -> bool {
+        self.is_derived() && [LATENCY_NS, LATENCY_COUNT].contains(&self.attr.config)
+    }
+
+    /// Returns a latency profile as a file has it, without the switches that it was derived from: an event of the same
+    /// name and unit.
+    pub(crate) fn saved_latency(&self) -> Self {
+        let (kind, config) = match self.attr.config {
+            LATENCY_NS => (TYPE_SOFTWARE, SW_CPU_CLOCK),
+            _ => (TYPE_HARDWARE, HW_CPU_CYCLES),
+        };
+        Self { attr: Attr { kind, config, ..self.attr.clone() }, ..self.clone() }
+    }
+
+    /// Returns whether it is a latency profile that a snapshot contains.
+    pub(crate) fn is_saved_latency(&self) -> bool {
+        self.name == LATENCY && self.is_clock() && !self.is_derived()
     }
 
     /// Returns whether it is perf's event of off-CPU times (`perf record --off-cpu`), which a BPF program writes.

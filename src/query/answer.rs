@@ -19,6 +19,7 @@ use super::flame::layout::Flame;
 use super::heat::Heat;
 use super::question::{ChainMode, Question};
 use super::rows::busiest::ProcessSamples;
+use super::rows::partner::PairFigure;
 use super::rows::task_choices::TaskSamples;
 use super::rows::top::RowGroup;
 
@@ -61,8 +62,8 @@ pub struct TopLine {
     pub(crate) dso_path: Arc<str>,
     pub(crate) kind: DsoKind,
     pub(crate) state: SymState,
-    /// Instructions per cycle of rows with enough samples: of their own or including callees, by the sort order.
-    pub ipc: Option<f64>,
+    /// The figure of a row together with the partner event: of its own samples or including callees, by the sort order.
+    pub pair: Option<PairFigure>,
     /// The comparison with the baseline, for rows.
     pub diff: Option<RowDiff>,
 }
@@ -86,7 +87,7 @@ impl TopLine {
             dso_path: "".into(),
             kind: DsoKind::File,
             state: SymState::Known,
-            ipc: None,
+            pair: None,
             diff: None,
         }
     }

@@ -21,9 +21,9 @@ use super::flame::{FlameStacks, FlameTree};
 use super::heat::{self, Heat, HeatBy, HeatLane, HeatSpec, SiteLanes};
 use super::question::{Age, Baseline, Question};
 use super::rows::busiest;
-use super::rows::ipc::Partner;
 use super::rows::kept_rows::KeptRows;
 use super::rows::lines::{self, ScreenLines};
+use super::rows::partner::Partner;
 use super::rows::task_choices::{self, TaskSums};
 use super::rows::top::{RowLimit, Top};
 use super::tree::origins::Origins;
@@ -259,9 +259,8 @@ impl AnswerCache {
     ) -> Option<(Partner, Aggregate)> {
         let kept = self.partner.take();
         // Fields of a tracepoint exist for no other event, and origins for tracepoints alone.
-        let asked = question.ipc && shown.traced.is_none() && !question.top.origins;
-        let names = data.events.iter().map(String::as_str);
-        let partner = asked.then(|| Partner::of(names, question.event)).flatten()?;
+        let kind = question.pair.filter(|_| shown.traced.is_none() && !question.top.origins)?;
+        let partner = Partner::of(kind, data.events.iter().map(String::as_str), question.event)?;
         let kept = kept.map(|(_, kept)| kept).filter(|kept| kept.selection == shown.selection_of_event(partner.event));
         let mut own = kept.unwrap_or_else(|| Aggregate::of_event(partner.event, shown));
         own.update(data, since(data, question.age, until)..until);

@@ -36,5 +36,5 @@ pub use answer::{Answer, EventInfo, FoldMark, ReadProgress, TopLine};
 pub use answer_cache::AnswerCache;
 pub use data::Data;
 pub use question::{Age, Baseline, ChainMode, ColumnKey, Direction, Order, Question, TopSpec};
-pub use rows::ipc::Partner;
+pub use rows::partner::Partner;
 pub use rows::top::{RowLimit, Top, TopRow};

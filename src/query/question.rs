@@ -11,6 +11,7 @@ pub use super::column::ColumnKey;
 use super::diff::NormalizeBy;
 use super::flame::layout::FlameSpec;
 use super::heat::HeatSpec;
+use super::rows::partner::PairKind;
 
 /// The sort order of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +26,8 @@ pub enum Order {
     Delta,
     /// Instructions per cycle.
     Ipc,
+    /// Weights of its own samples in the latency profile.
+    Latency,
     /// The values of a column.
     By(ColumnKey),
 }
@@ -119,8 +122,8 @@ pub struct Question {
     pub age: Age,
     /// The table's rows, their order and what they count.
     pub top: TopSpec,
-    /// Whether instructions per cycle are requested, if the session has both events.
-    pub ipc: bool,
+    /// The requested figure of the event and a partner, if the session has both.
+    pub pair: Option<PairKind>,
     /// The direction of unfolded call chains.
     pub direction: Direction,
     /// The base of percentages in call chains.
@@ -160,7 +163,7 @@ impl Question {
             && self.baseline == other.baseline
             && self.age == other.age
             && self.top == other.top
-            && self.ipc == other.ipc
+            && self.pair == other.pair
     }
 }
 
@@ -194,7 +197,7 @@ mod tests {
             Question { baseline: Some(baseline), ..question.clone() },
             Question { age: Age::Last(5), ..question.clone() },
             Question { top, ..question.clone() },
-            Question { ipc: true, ..question.clone() },
+            Question { pair: Some(PairKind::Ipc), ..question.clone() },
         ] {
             assert!(!question.same_rows(&other) && other.same_rows(&other), "{other:?}");
         }

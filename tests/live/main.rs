@@ -21,6 +21,7 @@ mod identity;
 mod interpreters;
 mod java;
 mod json;
+mod latency;
 mod locks;
 mod neighbours;
 mod node;

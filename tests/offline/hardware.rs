@@ -33,7 +33,7 @@ fn two_events(dir: &tempfile::TempDir) -> PathBuf {
 }
 
 fn too_few() -> usize {
-    perfprof_tui::query::rows::ipc::LEAST as usize - 1
+    perfprof_tui::query::rows::partner::LEAST as usize - 1
 }
 
 fn report(path: &Path, more: &[&str]) -> String {

@@ -152,9 +152,6 @@ pub(crate) struct More {
     /// Record each context switch
     #[arg(long = "switch-events")]
     pub(crate) switch_events: bool,
-    /// Record context switches for the latency profile (report --latency)
-    #[arg(long)]
-    pub(crate) latency: bool,
     /// Record the namespaces of tasks
     #[arg(long = "namespaces")]
     pub(crate) namespaces: bool,
@@ -207,7 +204,7 @@ impl More {
             fields: fields.into_iter().filter(|(on, _)| *on).fold(0, |all, (_, bits)| all | bits),
             kernel_chains_only: self.kernel_callchains,
             user_chains_only: self.user_callchains,
-            switches: self.switch_events || self.latency,
+            switches: self.switch_events,
             namespaces: self.namespaces,
             no_bpf: self.no_bpf_event,
             thread_counts: self.thread_counts,

@@ -71,6 +71,10 @@ pub(crate) struct Sampling {
     /// both, their functions only, or native frames only (off)
     #[arg(long, value_name = "MODE", default_value = "auto")]
     pub(crate) interp: String,
+    /// Measure the latency profile: record context switches, and divide each sample's weight by the number of threads of
+    /// its process that run at that moment
+    #[arg(long)]
+    pub(crate) latency: bool,
     /// The whole machine (default without a target); -u, -G, --container and --pod restrict it
     #[arg(short = 'a', long = "all-cpus")]
     pub(crate) all: bool,

@@ -18,7 +18,7 @@ use crate::kernel::spawn::{self, Output};
 use crate::kernel::sys::RealSys;
 use crate::kernel::thread_priority;
 use crate::lang::quantity;
-use crate::source::live::attr::Rate;
+use crate::source::live::attr::{Extras, Rate};
 use crate::source::live::containers::Scanner;
 use crate::source::live::error::refusal;
 use crate::source::live::target::TargetSelection;
@@ -173,7 +173,7 @@ pub(crate) fn config(s: &Sampling, rights: &Rights) -> anyhow::Result<LiveConfig
         rate,
         chains,
         cgroups: s.all_cgroups || s.container.is_some() || s.pod.is_some(),
-        extras: s.extras,
+        extras: Extras { switches: s.extras.switches || s.latency, ..s.extras },
         exclude: s.exclude,
         inherit: !s.no_inherit,
         pages: s.pages.as_deref().map(pages).transpose()?,

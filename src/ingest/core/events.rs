@@ -4,12 +4,13 @@ use rustc_hash::FxHashMap;
 
 use crate::event::{CallGraph, EventState};
 use crate::ingest::derived::softirq_times::HandlerTimes;
+use crate::kernel::attr::sample;
 use crate::kernel::monotonic_ns;
 use crate::perfdata::EventDesc;
 use crate::session::Origin;
 
 use super::IngestState;
-use crate::ingest::parallelism::{self, LATENCY, Parallelism, has_switches};
+use crate::ingest::parallelism::{self, Parallelism, has_switches};
 use crate::ingest::switches::Switches;
 
 /// How events are opened.
@@ -94,16 +95,24 @@ impl IngestState {
         self.measure_latency(tracing);
     }
 
-    /// Adds the latency profile of the clock, if a recording has context switches.
+    /// Adds the latency profile of the clock, if context switches are recorded.
     fn measure_latency(&mut self, tracing: &[u8]) {
         let is_free = self.parallelism.is_none() && !self.derived.are_many();
         let Some(clock) = self.modes.clock.filter(|_| is_free) else { return };
+        if let Some(saved) = self.events.iter().position(EventDesc::is_saved_latency) {
+            for at in [usize::from(clock), saved] {
+                let event = &self.events[at];
+                let format = parallelism::format(&event.name).filter(|_| event.attr.sample_type & sample::RAW != 0);
+                format.into_iter().for_each(|format| self.profile.set_format(at as u16, format));
+            }
+            return;
+        }
         let origin = self.session.origin();
-        if origin == Origin::Live || !has_switches(&self.events) {
+        if !has_switches(&self.events) {
             return;
         }
         let switches = Switches::among(&self.events, tracing, origin);
-        let event = EventDesc::latency(LATENCY, &self.events[usize::from(clock)]);
+        let event = EventDesc::latency(&self.events[usize::from(clock)]);
         let at = self.events.len() as u16;
         self.profile.learn_event(at, &event);
         for (at, name) in [(clock, &self.events[usize::from(clock)].name), (at, &event.name)] {
@@ -112,6 +121,13 @@ impl IngestState {
         }
         self.events.push(event);
         self.parallelism = Some(Box::new(Parallelism::new(clock, at, switches)));
+    }
+
+    /// Returns whether a snapshot has the raw data of an event: those of its records, or the number of running threads,
+    /// because a profile keeps no switches to derive it from.
+    pub(super) fn saves_raw(&self, event: u16, desc: &EventDesc) -> bool {
+        let is_weighed = self.parallelism.as_ref().is_some_and(|of| of.clock == event || of.event == event);
+        is_weighed || self.profile.has_recorded_raw(event, desc)
     }
 
     pub(crate) fn derived(&self) -> impl Iterator<Item = (u16, Vec<u16>)> + '_ {

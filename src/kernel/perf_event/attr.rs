@@ -18,6 +18,7 @@ pub(crate) const TYPE_HW_CACHE: u32 = b::PERF_TYPE_HW_CACHE;
 pub(crate) const TYPE_RAW: u32 = b::PERF_TYPE_RAW;
 pub(crate) const TYPE_BREAKPOINT: u32 = b::PERF_TYPE_BREAKPOINT;
 
+pub(crate) const HW_CPU_CYCLES: u64 = b::PERF_COUNT_HW_CPU_CYCLES as u64;
 pub(crate) const SW_CPU_CLOCK: u64 = b::PERF_COUNT_SW_CPU_CLOCK as u64;
 pub(crate) const SW_TASK_CLOCK: u64 = b::PERF_COUNT_SW_TASK_CLOCK as u64;
 pub(crate) const SW_DUMMY: u64 = b::PERF_COUNT_SW_DUMMY as u64;

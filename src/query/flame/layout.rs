@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 
 use super::{Class, Comparison, Edit, WeightPair};
 use crate::query::diff::{NormalizeBy, Verdict};
-use crate::query::rows::ipc::Partner;
+use crate::query::rows::partner::Partner;
 
 mod expand;
 mod group;

@@ -9,7 +9,7 @@ use super::aggregate::Aggregate;
 use super::aggregate::changes::{AggregateRole, Changes, SiteChange};
 use super::data::Data;
 use super::diff::{DiffSide, NormalizeBy};
-use super::rows::ipc::Partner;
+use super::rows::partner::Partner;
 use crate::panel::stacks::{FrameName, Stack, Stacks};
 
 mod build;

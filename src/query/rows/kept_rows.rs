@@ -2,9 +2,10 @@
 
 use std::borrow::Cow;
 
-use super::ipc::Partner;
 use super::live_rows::LiveRows;
+use super::partner::Partner;
 use super::top::{RowLimit, Top, TopRow};
+use crate::profile::Acc;
 use crate::query::aggregate::Aggregate;
 use crate::query::aggregate::changes::{AggregateRole, Changes};
 use crate::query::data::Data;
@@ -49,7 +50,9 @@ impl KeptRows {
                 LiveRows::build(data, fold, partner, spec)
             }
         });
-        rows.top(data, fold, spec, keep)
+        let mut top = rows.top(data, fold, spec, keep);
+        top.partner_total = partner.map_or_else(Acc::default, |(_, fold)| fold.total());
+        top
     }
 
     /// Returns the call tree of a row of the last table.

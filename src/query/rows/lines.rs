@@ -159,7 +159,7 @@ fn row_line(data: Data<'_>, top: &Top, row: &TopRow, (open, inclusive): (bool, b
         dso_path: dso.map_or_else(|| empty.clone(), |d| d.path.clone()),
         kind: sym.map_or(DsoKind::Unknown, |s| s.kind),
         state: sym.map_or(SymState::Unknown, |s| s.state),
-        ipc: top.ipc(row, inclusive),
+        pair: top.figure(row, inclusive),
         diff: None,
     }
 }
@@ -229,7 +229,7 @@ impl Builder<'_> {
                 dso_path: dso.path.clone(),
                 kind: sym.kind,
                 state: sym.state,
-                ipc: None,
+                pair: None,
                 diff: None,
             });
             if open {

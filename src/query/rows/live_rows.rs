@@ -8,7 +8,7 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use crate::profile::{Acc, HashIndex, NodeId, Segments, SymId};
 
-use super::ipc::Partner;
+use super::partner::Partner;
 use super::path_sums::{PathSums, SumChange};
 use super::row::RowOrder;
 use super::top::{Grouping, LabelMode, RowLabels, RowLimit, Top, TopRow, identity};

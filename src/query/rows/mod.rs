@@ -1,12 +1,12 @@
 //! Tables: sites added up to rows, their order, and the lines of a screen.
 
 pub mod busiest;
-pub mod ipc;
 pub mod kept_rows;
 pub(crate) mod latency_weights;
 pub mod lines;
 pub(crate) mod live_rows;
 pub mod mode_weights;
+pub mod partner;
 mod path_sums;
 mod row;
 pub(crate) mod site_rows;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::profile::{Acc, Sym};
 
-use super::ipc::Partner;
+use super::partner::Partner;
 pub use crate::query::column::RowGroup;
 use crate::query::question::{ColumnKey, Order, TopSpec};
 
@@ -19,7 +19,7 @@ pub struct TopRow {
     pub(crate) own: Acc,
     /// Own weight and that of its callees; equals `own` if callees are not counted.
     pub(crate) children: Acc,
-    /// The same two of the partner event for instructions per cycle.
+    /// The same two of the partner event.
     pub(crate) partner_own: Acc,
     pub(crate) partner_children: Acc,
 }
@@ -46,6 +46,7 @@ impl<'a, S: Fn(u32) -> Option<&'a Sym>> RowOrder<'a, S> {
             // The difference is known only once both sides are.
             Order::SelfTime | Order::Delta => [row.own.period, row.children.period],
             Order::Samples => [row.own.samples, row.own.period],
+            Order::Latency => [row.partner_own.period, row.own.period],
             Order::Ipc | Order::By(_) => return None,
         };
         Some(if self.spec.reversed { weights } else { weights.map(|weight| !weight) })
@@ -60,7 +61,7 @@ impl<'a, S: Fn(u32) -> Option<&'a Sym>> RowOrder<'a, S> {
         let heavy = || b.own.period.cmp(&a.own.period);
         let by = match self.spec.order {
             Order::Ipc => return self.by_ipc(a, b).then_with(heavy).then_with(|| self.by_name(a, b)),
-            Order::Children | Order::SelfTime | Order::Delta | Order::Samples => Ordering::Equal,
+            Order::Children | Order::SelfTime | Order::Delta | Order::Samples | Order::Latency => Ordering::Equal,
             Order::By(ColumnKey::Dso) => {
                 symbol(a).map(|s| &s.dso_name).cmp(&symbol(b).map(|s| &s.dso_name)).then_with(heavy)
             }

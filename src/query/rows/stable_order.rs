@@ -38,7 +38,7 @@ impl StableOrder {
         let of: fn(&TopLine) -> (Acc, f64) = match spec.order {
             Order::SelfTime => |line| (line.own, line.own_percent),
             Order::Children => |line| (line.children, line.children_percent),
-            Order::Samples | Order::Delta | Order::Ipc | Order::By(_) => return self.forget(),
+            Order::Samples | Order::Delta | Order::Ipc | Order::Latency | Order::By(_) => return self.forget(),
         };
         if spec.reversed || question.baseline.is_some() {
             return self.forget();

@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 
 use crate::profile::{Acc, NodeId, Site, Sym, SymId};
 
-use super::ipc::Partner;
+use super::partner::{PairFigure, Partner};
 use super::row::RowOrder;
 pub use super::row::{RowGroup, TopRow};
 use super::site_rows;
@@ -57,6 +57,8 @@ pub struct Top {
     pub(crate) labels: RowLabels,
     pub(crate) total: Acc,
     pub(crate) partner: Option<Partner>,
+    /// The weight of all samples of the partner event.
+    pub(crate) partner_total: Acc,
     /// In rows of a [`LiveRows`](crate::query::rows::live_rows::LiveRows), each group's number.
     pub(crate) live_groups: Vec<u32>,
     /// Sites as (stack, weight), sorted by group; `ranges` has each group's part.
@@ -95,14 +97,14 @@ impl Top {
         let mut grouping = Grouping::new(&spec.keys, fold);
         let mut top = Self::unsorted(data, fold, spec, &mut grouping);
         if let Some((partner, fold)) = partner {
-            let rows = Self::unsorted(data, fold, spec, &mut grouping).rows;
+            let Self { rows, total, .. } = Self::unsorted(data, fold, spec, &mut grouping);
             let by_place: FxHashMap<(u32, u32), &TopRow> =
                 rows.iter().map(|row| ((row.group, row.label), row)).collect();
             for row in &mut top.rows {
                 let there = by_place.get(&(row.group, row.label)).map(|there| (there.own, there.children));
                 (row.partner_own, row.partner_children) = there.unwrap_or_default();
             }
-            top.partner = Some(partner);
+            (top.partner, top.partner_total) = (Some(partner), total);
         }
         top.sort(data, spec, keep);
         top
@@ -112,6 +114,15 @@ impl Top {
     pub(crate) fn ipc(&self, row: &TopRow, children: bool) -> Option<f64> {
         let partner = self.partner?;
         if children { partner.ipc(row.children, row.partner_children) } else { partner.ipc(row.own, row.partner_own) }
+    }
+
+    /// Returns the figure of a row and its partner event, of its own or including callees.
+    pub(crate) fn figure(&self, row: &TopRow, children: bool) -> Option<PairFigure> {
+        let (own, partner) = match children {
+            true => (row.children, row.partner_children),
+            false => (row.own, row.partner_own),
+        };
+        self.partner?.figure(own, partner, self.partner_total)
     }
 
     /// Builds all rows, unordered and without IDs.

@@ -9,6 +9,7 @@ use crate::query::column::ColumnValue;
 use crate::query::diff::{NormalizeBy, RowDiff};
 use crate::query::rows::latency_weights::LatencyWeights;
 use crate::query::rows::mode_weights::{CpuMode, ModeWeights};
+use crate::query::rows::partner::PairFigure;
 use crate::query::{ColumnKey, Data, Top, TopRow};
 
 /// A selectable column.
@@ -30,7 +31,7 @@ pub enum TopField {
     Old,
     /// Self in a CPU mode; only in reports.
     Mode(CpuMode),
-    /// Self in the latency profile; only in reports.
+    /// The share of the latency profile.
     Latency,
     /// A grouping column.
     Key(ColumnKey),
@@ -71,8 +72,12 @@ impl TopField {
             Self::SelfTime if row => Cell::Percent(line.own_percent),
             Self::Samples if row => Cell::Count(line.own.samples),
             Self::Period if row => Cell::Count(line.own.period),
-            Self::SelfTime | Self::Period | Self::Mode(_) | Self::Latency => Cell::Empty,
-            Self::Ipc => line.ipc.map_or(Cell::Empty, Cell::Ratio),
+            Self::SelfTime | Self::Period | Self::Mode(_) => Cell::Empty,
+            Self::Ipc | Self::Latency => match line.pair {
+                Some(PairFigure::Ipc(ratio)) if self == Self::Ipc => Cell::Ratio(ratio),
+                Some(PairFigure::Latency(percent)) if self == Self::Latency => Cell::Percent(percent),
+                _ => Cell::Empty,
+            },
             Self::Delta => line.diff.map_or(Cell::Empty, |v| Cell::Text(delta(&v).into())),
             Self::Old => line.diff.map_or(Cell::Empty, |v| value(v.old, v.per)),
             Self::Samples => Cell::Count(line.children.samples),

@@ -14,15 +14,16 @@ use serde_json::Value;
 use crate::engine::offline::Offline;
 use crate::event::format::Format;
 use crate::filter::Filter;
-use crate::ingest::parallelism::LATENCY;
 use crate::panel::row_order::arrange_by_key;
 use crate::panel::text::clean;
 use crate::panel::unit::percent;
 use crate::perfdata::EventUnit;
+use crate::perfdata::LATENCY;
 use crate::profile::Acc;
 use crate::query::parallel::shared;
 use crate::query::rows::latency_weights::LatencyWeights;
 use crate::query::rows::mode_weights::ModeWeights;
+use crate::query::rows::partner::PairKind;
 use crate::query::rows::top_table::{TopField, TopTable, key_text};
 use crate::query::tree::chains::CallTree;
 use crate::query::tree::chains::TreeKind;
@@ -106,7 +107,8 @@ impl<'a> EventRows<'a> {
         });
         let is_filtered = filter.is_some() || marks.is_some();
         let fold = Aggregate::new(event, filter).group_by(keys).over(data);
-        let partner = Partner::of(data.events.iter().map(String::as_str), event).filter(|_| fold.traced.is_none());
+        let partner =
+            Partner::of(PairKind::Ipc, data.events.iter().map(String::as_str), event).filter(|_| fold.traced.is_none());
         let partner = partner.map(|partner| (partner, Aggregate::of_event(partner.event, &fold).over(data)));
         let with = partner.as_ref().map(|(partner, other)| (*partner, other));
         let top = Top::build(data, &fold, with, &spec, RowLimit::First(usize::MAX));

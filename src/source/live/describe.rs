@@ -26,6 +26,11 @@ pub(super) fn desc(a: &Attachment, i: usize) -> EventDesc {
 }
 
 pub(super) fn info(a: &Attachment, target: &Target, chosen: &Option<Vec<u32>>, inherit: bool, start: u64) -> Info {
+    let mut events: Vec<_> = (0..a.slots.len()).map(|i| desc(a, i)).collect();
+    // The descriptions lack the owner of the rings, which writes the switches: an event that samples time stands for it.
+    if let Some(clock) = events.iter_mut().find(|event| event.is_clock()).filter(|_| a.common.extras.switches) {
+        clock.attr.set(Flag::ContextSwitch, true);
+    }
     let uname = rustix::system::uname();
     Info {
         hosts: SourceHost {
@@ -34,7 +39,7 @@ pub(super) fn info(a: &Attachment, target: &Target, chosen: &Option<Vec<u32>>, i
             ..SourceHost::default()
         }
         .into(),
-        events: (0..a.slots.len()).map(|i| desc(a, i)).collect(),
+        events,
         states: a.states(),
         chains: a.slots.iter().any(|slot| slot.event.chains.unwrap_or(a.common.chains).is_on()),
         start,

@@ -19,6 +19,7 @@ use crate::ui::screens::screen::CursorStep;
 use crate::ui::screens::time::state::usual;
 use crate::ui::screens::units::state::quoted;
 use crate::ui::state::environment::drawn_part;
+use crate::ui::state::selection::PAIRS;
 use crate::ui::state::{BannerSubject, Effect, OutsideRequest, StartupAction, Tab};
 
 impl App {
@@ -142,7 +143,10 @@ impl App {
             // Show all of an ended source.
             model.selection.age = Age::All;
         }
-        model.selection.rows.offer_ipc(model.context.partner(model.selection.event).is_some());
+        for (kind, field, order) in PAIRS {
+            let is_told = model.context.has_pair(kind, model.selection.event);
+            model.selection.rows.offer(field, order, is_told);
+        }
         views.cpus.look_for_findings(model);
         views.overview.look(model);
         model.top.height = layout::table_height(model);

@@ -170,7 +170,8 @@ impl Palette {
 
 /// Returns the available columns in their default order.
 pub(crate) fn columns() -> impl Iterator<Item = TopField> {
-    let figures = [TopField::Children, TopField::SelfTime, TopField::Samples, TopField::Period, TopField::Ipc];
+    let figures =
+        [TopField::Children, TopField::SelfTime, TopField::Samples, TopField::Period, TopField::Ipc, TopField::Latency];
     figures.into_iter().chain(column::ALL.iter().map(|entry| TopField::Key(entry.key)))
 }
 

@@ -13,6 +13,7 @@ use crate::machine::table::CpuFacts;
 use crate::panel::charset::Charset;
 use crate::query::answer::{EventInfo, Meter};
 use crate::query::cpus::CpuAnswer;
+use crate::query::rows::partner::PairKind;
 use crate::query::{Answer, Partner};
 use crate::session::Origin;
 use crate::source::Info;
@@ -74,9 +75,9 @@ pub struct SessionContext {
 }
 
 impl SessionContext {
-    /// Returns the event that gives instructions per cycle together with another one.
-    pub(crate) fn partner(&self, event: usize) -> Option<Partner> {
-        Partner::of(self.answer.events.iter().map(|event| event.name.as_str()), event)
+    /// Returns whether an event gives a figure together with another one.
+    pub(crate) fn has_pair(&self, kind: PairKind, event: usize) -> bool {
+        Partner::of(kind, self.answer.events.iter().map(|event| event.name.as_str()), event).is_some()
     }
 
     pub(crate) fn parse(&self, text: &str) -> Result<Filter, Diagnostic> {

@@ -10,6 +10,7 @@ use crate::event::base_name;
 use crate::filter::{Filter, KnownFields, TraceField, all_of};
 use crate::ingest::derived::offcpu::NAME as OFF_CPU;
 use crate::query::diff::NormalizeBy;
+use crate::query::rows::partner::PairKind;
 use crate::query::rows::top_table::TopField;
 use crate::query::{Age, Baseline, ChainMode, ColumnKey, Direction, Order, Question, TopSpec};
 use crate::session::Origin;
@@ -102,12 +103,16 @@ fn usual_age(info: &Info) -> Age {
     if info.origin == Origin::Live || info.flows { WINDOWS[0] } else { Age::All }
 }
 
+/// Figures of pairs of events with their columns and orders. The first one that is shown is asked.
+pub(crate) const PAIRS: [(PairKind, TopField, Order); 2] =
+    [(PairKind::Latency, TopField::Latency, Order::Latency), (PairKind::Ipc, TopField::Ipc, Order::Ipc)];
+
 /// Grouping, order and expanded rows of the table.
 #[derive(Debug)]
 pub(crate) struct RowChoice {
     pub(crate) columns: Vec<TopField>,
-    /// Whether the IPC column was added automatically. Once the user removes it, it is not added again.
-    pub(crate) offered_ipc: bool,
+    /// Columns of pairs of events that were added automatically. Once the user removes one, it is not added again.
+    pub(crate) offered: Vec<TopField>,
     /// Whether the user selected the sort keys.
     pub(crate) sorted: bool,
     pub(crate) order: Order,
@@ -137,8 +142,9 @@ impl RowChoice {
             TopField::Children => Order::Children,
             TopField::SelfTime | TopField::Period => Order::SelfTime,
             TopField::Samples => Order::Samples,
-            TopField::Delta | TopField::Old | TopField::Mode(_) | TopField::Latency => Order::Delta,
+            TopField::Delta | TopField::Old | TopField::Mode(_) => Order::Delta,
             TopField::Ipc => Order::Ipc,
+            TopField::Latency => Order::Latency,
             TopField::Key(key) => Order::By(key),
         };
         self.reversed = self.order == order && !self.reversed;
@@ -159,25 +165,26 @@ impl RowChoice {
             Order::Samples => TopField::Samples,
             Order::Delta => TopField::Delta,
             Order::Ipc => TopField::Ipc,
+            Order::Latency => TopField::Latency,
             Order::By(key) => TopField::Key(key),
         }
     }
 
-    /// Adds the IPC column after the shares if the event has it, unless the user has removed it.
-    pub(crate) fn offer_ipc(&mut self, told: bool) {
-        let shown = self.columns.contains(&TopField::Ipc);
-        if told && !shown && !self.offered_ipc {
+    /// Adds the column of a pair of events after the shares if the event has it, unless the user has removed it.
+    pub(crate) fn offer(&mut self, column: TopField, order: Order, is_told: bool) {
+        let (is_shown, was_offered) = (self.columns.contains(&column), self.offered.contains(&column));
+        if is_told && !is_shown && !was_offered {
             let last = self.columns.iter().rposition(|field| matches!(field, TopField::SelfTime | TopField::Children));
-            self.columns.insert(last.map_or(0, |at| at + 1), TopField::Ipc);
-            self.offered_ipc = true;
+            self.columns.insert(last.map_or(0, |at| at + 1), column);
+            self.offered.push(column);
         }
-        if !told && shown {
-            self.columns.retain(|field| *field != TopField::Ipc);
-            if self.order == Order::Ipc {
+        if !is_told && is_shown {
+            self.columns.retain(|field| *field != column);
+            if self.order == order {
                 (self.order, self.reversed) = (Order::SelfTime, false);
             }
         }
-        self.offered_ipc &= told;
+        self.offered.retain(|field| is_told || *field != column);
     }
 }
 
@@ -236,7 +243,7 @@ impl Selection {
             off_cpu: false,
             rows: RowChoice {
                 columns,
-                offered_ipc: false,
+                offered: Vec::new(),
                 sorted: start.sorted,
                 order: Order::SelfTime,
                 reversed: false,

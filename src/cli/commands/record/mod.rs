@@ -15,7 +15,6 @@ use crate::export::functions::RecordedFunctions;
 use crate::export::ids::Identities;
 use crate::export::side::SideWriter;
 use crate::export::tables::TableWriter;
-use crate::kernel::attr::Flag;
 use crate::kernel::cgroup;
 use crate::kernel::files::unwritten;
 use crate::kernel::procfs;
@@ -133,12 +132,6 @@ impl<'a> Recorder<'a> {
     fn start(source: &LiveSource, args: &'a RecordArgs, named: &[NamedContainer]) -> anyhow::Result<Self> {
         let mut info = source.info().clone();
         let series = FileSeries::of(args)?;
-        // The file lacks the owner of the rings, which wrote the switches: an event that samples time stands for it.
-        if args.more.extras().switches
-            && let Some(clock) = info.events.iter_mut().find(|event| event.is_clock())
-        {
-            clock.attr.set(Flag::ContextSwitch, true);
-        }
         let ids = RecordedIds::new(&mut info.events, args.is_streamed());
         let mut writer = RecordSink::open(args, &info, named)?;
         let session = running(source.processes(), &info);

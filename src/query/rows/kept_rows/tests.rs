@@ -18,10 +18,11 @@ use crate::query::tree::chains::{CallTree, TreeKind};
 use crate::symbols::lines::InlinedFrame;
 
 use super::KeptRows;
+use crate::query::rows::partner::PairKind;
 use crate::query::{Aggregate, ColumnKey, Direction, Order, Partner, RowLimit, Top, TopRow, TopSpec};
 
 fn with(fold: &Aggregate) -> Option<(Partner, &Aggregate)> {
-    Partner::of(["cycles", "instructions"].into_iter(), 0).map(|partner| (partner, fold))
+    Partner::of(PairKind::Ipc, ["cycles", "instructions"].into_iter(), 0).map(|partner| (partner, fold))
 }
 
 /// An event between two answers.

@@ -7,6 +7,7 @@ use ratatui::layout::Rect;
 use crate::filter::equals;
 use crate::query::flame::layout::{Flame, FlameBlock, FlameDirection, FlameSpec};
 use crate::query::flame::{Class, Edit, process_of};
+use crate::query::rows::partner::PairKind;
 use crate::query::rows::task_choices::TaskSamples;
 use crate::query::search::{exactly, pattern};
 use crate::query::{ChainMode, ColumnKey};
@@ -87,7 +88,7 @@ impl Screen for FlameState {
     }
 
     fn question(&self, model: &Model, question: Question) -> Question {
-        Question { ipc: self.by_ipc, flame: Some(self.spec_of(model)), ..question }
+        Question { pair: self.by_ipc.then_some(PairKind::Ipc), flame: Some(self.spec_of(model)), ..question }
     }
 }
 
@@ -153,7 +154,7 @@ impl FlameState {
 
     /// Toggles between colours by instructions per cycle and by kind of code.
     pub(crate) fn turn_ipc(&mut self, model: &mut Model) {
-        let told = model.context.partner(model.selection.event).is_some();
+        let told = model.context.has_pair(PairKind::Ipc, model.selection.event);
         if !told && !self.by_ipc {
             return model.say("instructions per cycle need both events: -e cycles,instructions");
         }

@@ -45,6 +45,7 @@ const THEN: &[TopField] = &[
     TopField::Key(ColumnKey::Comm),
     TopField::Key(ColumnKey::Dso),
     TopField::Ipc,
+    TopField::Latency,
     TopField::SelfTime,
     TopField::Key(ColumnKey::Cpu),
 ];

@@ -7,6 +7,7 @@ use crate::ui::screens::screen::{
 };
 use crate::ui::screens::top::commands::{FOOTER, TOGGLE};
 use crate::ui::screens::top::{beside, columns, details, draw};
+use crate::ui::state::selection::PAIRS;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum TopHit {
@@ -96,6 +97,8 @@ impl Screen for TopScreen {
     }
 
     fn question(&self, model: &Model, question: Question) -> Question {
-        Question { ipc: model.selection.rows.columns.contains(&TopField::Ipc), ..question }
+        let is_shown = |field| model.selection.rows.columns.contains(&field);
+        let pair = PAIRS.into_iter().find(|(_, field, _)| is_shown(*field)).map(|(kind, ..)| kind);
+        Question { pair, ..question }
     }
 }

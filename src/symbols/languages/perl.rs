@@ -165,10 +165,8 @@ fn thread_pointers(start: u64, len: u64, memory: &impl ProcessMemory) -> Vec<u64
     }
     let words = bytes.as_chunks::<8>().0;
     let places = (0u64..).map(|i| start.wrapping_add(8 * i));
-    let found = places.zip(words.windows(3)).filter(|(place, words)| {
-        let [first, _, third] = [0, 1, 2].map(|i| u64::from_le_bytes(words[i]));
-        first == *place && third == *place
-    });
+    let has = |word: &[u8; 8], place| u64::from_le_bytes(*word) == place;
+    let found = places.zip(words.windows(3)).filter(|(place, words)| has(&words[0], *place) && has(&words[2], *place));
     found.map(|(place, _)| place).collect()
 }
 

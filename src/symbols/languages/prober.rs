@@ -163,8 +163,9 @@ impl ProcessMemory for Process {
     }
 }
 
-/// Returns the ends of anonymous mappings, in which C libraries have the variables of threads: the kernel joins adjacent
-/// ones, and new mappings are below others. A static program has those of its main thread where its heap begins.
+/// Returns the ends of anonymous mappings, in which C libraries have the variables of threads, the shortest first: the
+/// kernel joins adjacent ones, and new mappings are below others. A static program has those of its main thread where
+/// its heap begins.
 fn variables(maps: &[ProcMapping]) -> Vec<(u64, u64)> {
     /// Bytes of each end, and the number of mappings.
     const END: u64 = 64 << 10;
@@ -178,7 +179,10 @@ fn variables(maps: &[ProcMapping]) -> Vec<(u64, u64)> {
         let last = len.saturating_sub(END).min(END);
         [(map.end - last, last), (map.start, len.min(END))]
     };
-    maps.iter().filter(is_one).take(MOST).flat_map(ends).filter(|(_, len)| *len > 0).collect()
+    let ends = maps.iter().filter(is_one).take(MOST).flat_map(ends);
+    let mut ends: Vec<_> = ends.filter(|(_, len)| *len > 0).collect();
+    ends.sort_by_key(|(_, len)| *len);
+    ends
 }
 
 #[cfg(test)]
@@ -217,7 +221,7 @@ mod tests {
             "a0000-a1000 rw-p 00000000 00:00 0    [stack]",
         ];
         let maps = maps.map(|line| procfs::parse_maps_line(line.as_bytes()).expect("a mapping"));
-        let parts = [(0x10000, 0x2000), (0x58000, 0x10000), (0x40000, 0x10000), (0x80000, 0x1000), (0x70000, 0x10000)];
+        let parts = [(0x80000, 0x1000), (0x10000, 0x2000), (0x58000, 0x10000), (0x40000, 0x10000), (0x70000, 0x10000)];
         assert_eq!(variables(&maps), parts);
     }
 

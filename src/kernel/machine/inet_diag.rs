@@ -198,11 +198,15 @@ pub(super) fn read_ended(subscription: &OwnedFd, most: usize, all: &mut Vec<TcpS
     has_lost
 }
 
-/// Makes a request for all sockets of a family and protocol, with their `tcp_info` and memory figures.
-pub(super) fn inet_request(family: i32, protocol: i32) -> Vec<u8> {
-    let extensions = 1 << (INET_DIAG_INFO - 1) | 1 << (INET_DIAG_SKMEMINFO - 1);
+/// The `tcp_info` and the memory figures of each socket.
+pub(super) const FIGURES: u8 = 1 << (INET_DIAG_INFO - 1) | 1 << (INET_DIAG_SKMEMINFO - 1);
+/// `TCP_SYN_RECV`, `TCP_TIME_WAIT` and `TCP_NEW_SYN_RECV`: no process has these sockets, and there may be very many.
+const HALF: u32 = 1 << 3 | 1 << 6 | 1 << 12;
+
+/// Makes a request for the sockets of a family and protocol that a process may have, with extensions such as [`FIGURES`].
+pub(super) fn inet_request(family: i32, protocol: i32, extensions: u8) -> Vec<u8> {
     let mut request = vec![family as u8, protocol as u8, extensions, 0];
-    request.extend(u32::MAX.to_ne_bytes());
+    request.extend((!HALF).to_ne_bytes());
     request.resize(56, 0);
     message(&request)
 }

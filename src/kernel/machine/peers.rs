@@ -93,7 +93,7 @@ fn sockets() -> SocketNames {
             (libc::AF_INET, libc::IPPROTO_UDP),
             (libc::AF_INET6, libc::IPPROTO_UDP),
         ] {
-            let request = inet_diag::inet_request(family, protocol);
+            let request = inet_diag::inet_request(family, protocol, 0);
             let _ = inet_diag::dump(&request, &mut |body| {
                 let named = inet_diag::inet_socket(body).and_then(|of| Some((u64::from(of.inode), inet_name(&of)?)));
                 all.extend(named);

@@ -76,7 +76,7 @@ impl TcpMonitor {
                 }
             }
             for family in [libc::AF_INET, libc::AF_INET6] {
-                let request = inet_diag::inet_request(family, libc::IPPROTO_TCP);
+                let request = inet_diag::inet_request(family, libc::IPPROTO_TCP, inet_diag::FIGURES);
                 let _ = inet_diag::dump(&request, &mut |body| {
                     all.extend(inet_diag::tcp_socket(body));
                     all.len() < MOST
@@ -106,8 +106,10 @@ fn in_namespaces(namespaces: &BTreeMap<PathBuf, i32>, mut each: impl FnMut(&Path
     let others = namespaces.iter().filter(|(name, _)| own.is_none_or(|(own, _)| own != *name));
     for (name, pid) in own.into_iter().chain(others) {
         let enters = || {
-            fs::File::open(format!("/proc/{pid}/ns/net"))
-                .is_ok_and(|file| move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network)).is_ok())
+            let file = fs::File::open(format!("/proc/{pid}/ns/net"));
+            file.is_ok_and(|file| move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network)).is_ok())
+                // The process may have moved, or another one may have its number.
+                && fs::read_link("/proc/thread-self/ns/net").is_ok_and(|now| now == *name)
         };
         if now.as_ref() == Some(name) || enters() {
             now = Some(name.clone());

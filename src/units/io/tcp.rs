@@ -9,6 +9,7 @@ mod traffic;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Instant;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -35,13 +36,13 @@ pub(crate) const SPEC: Spec = Spec {
            no process. Overflow counts packets that were dropped because a queue of the socket or its receive \
            window was full. Live, the kernel's socket monitoring is read every second in all network namespaces, \
            and reports each connection that ends. It supplies connections that are older than the measurement, \
-           listening sockets, and counters: Sent and Received are bytes of data (and one for the peer's end), \
-           Resent those that were sent again; Win wait is the time for which data waited for the peer's receive \
+           listening sockets, and counters: Sent and Received are bytes of data (and one for the peer's end). \
+           Retrans counts packets that were sent again, also SYN-ACKs, and Resent their bytes; Win wait is the time for which data waited for the peer's receive \
            window, and Zero win the number of connections whose peer has a window of zero now. Round-trip times \
            (RTT) and their mean deviations (RTT var) are those of open connections now and of others at their end. \
            Waiting are connections that the process has not accepted yet, of Limit; Dropped are those that were not \
-           taken, mostly because this queue was full. Namespaces with equal addresses share rows; of a namespace \
-           that ends within a second, bytes may be missing. Drops are the packets of IPv4 and IPv6 that the kernel \
+           taken, mostly because this queue was full. Namespaces with equal addresses share rows, and a connection's \
+           bytes may count for the process of its equal; of a namespace that ends within a second, bytes may be missing. Drops are the packets of IPv4 and IPv6 that the kernel \
            freed without using them, by its reason and place; some reasons are harmless (QUEUE_PURGE). Packets \
            without a socket belong to no process: with a target, those count that were seen while its threads ran. \
            Addresses are never looked up in DNS. Errors need Linux 5.15, reasons of drops 5.17, those of resets \
@@ -190,14 +191,19 @@ impl Tcp {
         let mut grown = Vec::new();
         if let Some(look) = self.looks.look(cx) {
             if look.is_first {
+                // Earlier connections are of no CPU.
+                let is_here = std::mem::replace(&mut self.is_here, cx.cpus.is_none());
                 self.take_up(&look.sockets, cx);
+                self.is_here = is_here;
             }
             self.traffic.seen(&look.sockets, &self.connections, |of, growth| grown.push((*of, growth, None)));
         }
         if let Some((ended, has_lost)) = self.looks.ended(is_needed_now, cx) {
             self.lacks_ends |= has_lost;
             let take = |of: &Connection, socket: &TcpSocket, growth| grown.push((*of, growth, Some(*socket)));
-            self.lacks_ends |= self.traffic.ended(ended, &self.connections, take);
+            let is_incomplete = self.traffic.ended(ended, Instant::now(), &self.connections, take);
+            // Events of other CPUs are not measured.
+            self.lacks_ends |= is_incomplete && cx.cpus.is_none();
         }
         for (of, growth, ended) in grown {
             self.figures.add(&of, Happening::Carried(growth));

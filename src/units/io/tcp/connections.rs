@@ -136,7 +136,8 @@ impl Connections {
     /// Ends a connection. Its last counters may arrive later.
     pub(super) fn end(&mut self, socket: u64, connection: Connection) {
         self.remove(socket);
-        if self.reported.remove(&connection.ends) {
+        // A connection that did not reach its peer has no counters: they do not arrive.
+        if self.reported.remove(&connection.ends) || !connection.is_established() {
             return;
         }
         if self.ended.len() >= MAX {
@@ -164,7 +165,14 @@ impl Connections {
         self.before.remove(&ends)
     }
 
+    /// Adds a connection from before the measurement, or what a look knows about one that an event has shown.
     pub(super) fn add_earlier(&mut self, connection: Connection) {
+        if let Some(known) = self.sockets.get(&connection.ends).and_then(|socket| self.open.get_mut(socket)) {
+            if known.pid == 0 && !known.began_here() {
+                *known = connection;
+            }
+            return;
+        }
         if self.before.len() < MAX {
             self.before.insert(connection.ends, connection);
         }

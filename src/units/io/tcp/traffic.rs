@@ -1,5 +1,7 @@
 //! The growth of the counters that the kernel has for each connection.
 
+use std::time::{Duration, Instant};
+
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::session::{TcpCounters, TcpSocket};
@@ -8,9 +10,9 @@ use super::connections::{Connection, Connections};
 use super::fields::Ends;
 use super::looks;
 
-/// The limit of ended connections without a known owner, and of attempts to find one: events arrive late.
+/// The limit of ended connections without a known owner, and how long they wait for one: events arrive late.
 const MAX_WAITING: usize = 1 << 14;
-const MAX_TRIES: u8 = 40;
+const PATIENCE: Duration = Duration::from_secs(5);
 /// The number of looks that a socket is remembered for after its end, which the kernel reports later, or not at all.
 const MAX_ABSENT: u8 = 3;
 
@@ -36,12 +38,12 @@ fn key(socket: &TcpSocket) -> SocketKey {
 pub(super) struct Traffic {
     has_begun: bool,
     counted: FxHashMap<SocketKey, Counted>,
-    waiting: Vec<(TcpSocket, u8)>,
+    waiting: Vec<(TcpSocket, Instant)>,
 }
 
 impl Traffic {
     /// Takes open sockets, and passes the growth of each connection's counters. Those of the first look are from before
-    /// the measurement.
+    /// the measurement, and so are those of later ones whose connection no event shows to begin.
     pub(super) fn seen(
         &mut self,
         all: &[TcpSocket],
@@ -55,36 +57,46 @@ impl Traffic {
             return;
         }
         for socket in all {
-            if let Some((of, growth)) = self.growth(socket, connections) {
-                grown(&of, growth);
+            match self.growth(socket, connections) {
+                Some((of, growth)) => grown(&of, growth),
+                None => {
+                    if let Some(values) = socket.counters {
+                        let before = Counted { values, is_included: false, absent: 0 };
+                        self.counted.entry(key(socket)).or_insert(before);
+                    }
+                }
             }
         }
         let open: FxHashSet<SocketKey> = all.iter().map(key).collect();
         self.counted.retain(|key, of| {
-            of.absent = if open.contains(key) { 0 } else { of.absent + 1 };
-            of.absent <= MAX_ABSENT
+            of.absent = if open.contains(key) { 0 } else { of.absent.saturating_add(1) };
+            // The kernel reports the end of a dead socket when its process closes it.
+            of.absent <= MAX_ABSENT || connections.between(&key.1).is_some()
         });
     }
 
     /// Takes sockets that ended, and passes each with its connection and the growth of its counters. A socket whose
-    /// connection no event has shown yet waits. Returns whether too many wait, so that bytes are left out.
+    /// connection no event has shown yet waits. Returns whether bytes are left out: too many wait, or no event comes.
     pub(super) fn ended(
         &mut self,
         sockets: Vec<TcpSocket>,
+        now: Instant,
         connections: &Connections,
         mut grown: impl FnMut(&Connection, &TcpSocket, TcpCounters),
     ) -> bool {
         let (before, mut has_lost) = (std::mem::take(&mut self.waiting), false);
-        for (socket, tries) in before.into_iter().chain(sockets.into_iter().map(|socket| (socket, 0))) {
+        for (socket, since) in before.into_iter().chain(sockets.into_iter().map(|socket| (socket, now))) {
             match self.growth(&socket, connections) {
                 Some((of, growth)) => {
                     self.counted.remove(&key(&socket));
                     grown(&of, &socket, growth);
                 }
-                None if tries < MAX_TRIES && self.waiting.len() < MAX_WAITING => self.waiting.push((socket, tries + 1)),
+                None if now.duration_since(since) < PATIENCE && self.waiting.len() < MAX_WAITING => {
+                    self.waiting.push((socket, since));
+                }
                 None => {
                     let has_bytes = socket.counters.is_some_and(|counters| counters != TcpCounters::default());
-                    has_lost |= tries < MAX_TRIES && has_bytes;
+                    has_lost |= has_bytes;
                     self.counted.remove(&key(&socket));
                 }
             }
@@ -124,7 +136,7 @@ mod tests {
     fn connection(port: u16, since: u64) -> Connection {
         let [local, peer] = addresses(port);
         let ends = Ends { local, peer };
-        Connection { ends, way: Way::Out, pid: 1, tid: 1, port: None, since, established: 0, counts: true }
+        Connection { ends, way: Way::Out, pid: 1, tid: 1, port: None, since, established: since, counts: true }
     }
 
     #[test]
@@ -137,7 +149,9 @@ mod tests {
         };
         let ended = |traffic: &mut Traffic, all: Vec<TcpSocket>, connections: &Connections| {
             let mut sent = Vec::new();
-            traffic.ended(all, connections, |of, _, growth| sent.push((of.ends.local.port(), growth.sent)));
+            let take =
+                |of: &Connection, _: &TcpSocket, growth: TcpCounters| sent.push((of.ends.local.port(), growth.sent));
+            traffic.ended(all, Instant::now(), connections, take);
             sent
         };
         // One connection is older than the measurement; one began before the first look.
@@ -153,19 +167,49 @@ mod tests {
         assert_eq!(ended(&mut traffic, Vec::new(), &connections), [(3, 9)]);
         assert_eq!(ended(&mut traffic, Vec::new(), &connections), []);
         // A socket that never belongs to a connection is forgotten.
-        for _ in 0..=MAX_TRIES {
-            assert_eq!(ended(&mut traffic, vec![socket(4, 4, 1)], &Connections::default()), []);
-        }
-        assert!(traffic.waiting.len() <= usize::from(MAX_TRIES) + 1);
-        (0..=MAX_ABSENT).for_each(|_| drop(seen(&mut traffic, &[], &connections)));
+        let (none, late) = (Connections::default(), Instant::now() + 2 * PATIENCE);
+        assert_eq!(ended(&mut traffic, vec![socket(4, 4, 1)], &none), []);
+        assert_eq!(traffic.waiting.len(), 1);
+        assert!(traffic.ended(Vec::new(), late, &none, |_, _, _| ()), "its bytes are missing");
+        assert_eq!(traffic.waiting, []);
+        (0..=MAX_ABSENT).for_each(|_| drop(seen(&mut traffic, &[], &none)));
         assert!(traffic.counted.is_empty());
+    }
+
+    /// A reset socket disappears from looks, but its process may close it much later.
+    #[test]
+    fn an_end_that_is_reported_late_counts_nothing_twice() {
+        let (mut traffic, mut connections) = (Traffic::default(), Connections::default());
+        traffic.seen(&[], &connections, |_, _| ());
+        connections.insert(0xa0, connection(1, 5));
+        let mut sent = 0;
+        traffic.seen(&[socket(1, 1, 100)], &connections, |_, growth| sent += growth.sent);
+        connections.end(0xa0, connection(1, 5));
+        for _ in 0..600 {
+            traffic.seen(&[], &connections, |_, growth| sent += growth.sent);
+        }
+        traffic.ended(vec![socket(1, 1, 101)], Instant::now(), &connections, |_, _, growth| sent += growth.sent);
+        assert_eq!(sent, 101);
+    }
+
+    /// The first look can miss sockets, for example of a network namespace.
+    #[test]
+    fn a_socket_from_before_that_a_later_look_shows_counts_from_there() {
+        let (mut traffic, mut connections) = (Traffic::default(), Connections::default());
+        let mut sent = 0;
+        for all in [&[][..], &[socket(1, 1, 100)]] {
+            traffic.seen(all, &connections, |_, growth| sent += growth.sent);
+        }
+        connections.insert(0xa0, connection(1, 0));
+        traffic.seen(&[socket(1, 1, 130)], &connections, |_, growth| sent += growth.sent);
+        assert_eq!(sent, 30);
     }
 
     #[test]
     fn ends_beyond_the_limit_are_reported() {
         let ended = |n: usize, sent: u64| {
             let all = (0..n as u64).map(|cookie| socket(cookie, 4, sent)).collect();
-            Traffic::default().ended(all, &Connections::default(), |_, _, _| ())
+            Traffic::default().ended(all, Instant::now(), &Connections::default(), |_, _, _| ())
         };
         assert_eq!(
             [(MAX_WAITING, 1), (MAX_WAITING + 1, 1), (MAX_WAITING + 1, 0)].map(|(n, sent)| ended(n, sent)),

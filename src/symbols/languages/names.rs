@@ -2,7 +2,7 @@
 //!
 //! A separate thread reads them: a process can delay its reader forever (userfaultfd(2)).
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
@@ -124,10 +124,17 @@ impl NameReader {
     pub(crate) fn read(
         &mut self,
         id: u32,
-        frames: Vec<GeneratedFrame>,
+        mut frames: Vec<GeneratedFrame>,
         mut learn: impl FnMut(u32, GeneratedFrame, FrameNames),
     ) {
         let now = Instant::now();
+        let learned = RefCell::new(Vec::new());
+        let mut learn = |of: u32, frame: GeneratedFrame, names: FrameNames| {
+            if of == id {
+                learned.borrow_mut().push(frame);
+            }
+            learn(of, frame, names);
+        };
         if now.duration_since(self.span.0) >= SPAN {
             self.span = (now, Duration::ZERO);
         }
@@ -142,8 +149,11 @@ impl NameReader {
         }
         let until = now + WAIT.saturating_sub(self.span.1);
         self.take(until, &mut learn);
+        // They may be those of an earlier question.
+        frames.retain(|frame| !learned.borrow().contains(frame));
         match self.open {
             Some(_) => self.give_up(Instant::now()),
+            None if frames.is_empty() => {}
             None => self.ask(Question { number: self.next, id, pid, types, frames }, now),
         }
         self.take(until, &mut learn);

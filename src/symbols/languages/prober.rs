@@ -41,7 +41,8 @@ pub(crate) struct Prober {
     /// The number and the process of what is being read, and since when.
     reading: Option<(u64, i32, Instant)>,
     next: u64,
-    lost: usize,
+    /// Threads that are left to their processes: the number and the process of what each reads.
+    lost: Vec<(u64, i32)>,
 }
 
 impl Prober {
@@ -51,11 +52,12 @@ impl Prober {
 
     fn with(read: fn(&ProbeJob) -> Found) -> Self {
         let (done, answers) = unbounded();
-        Self { read, worker: None, done, answers, waiting: VecDeque::new(), reading: None, next: 0, lost: 0 }
+        Self { read, worker: None, done, answers, waiting: VecDeque::new(), reading: None, next: 0, lost: Vec::new() }
     }
 
     /// Reads a process now.
     pub(crate) fn read_now(&mut self, job: ProbeJob) -> Found {
+        self.waiting.clear();
         while let Ok(late) = self.answers.try_recv() {
             drop(self.take(late));
         }
@@ -67,7 +69,7 @@ impl Prober {
     /// Reads a process and waits for the answer for a limited time, unless others wait before it. A later answer comes
     /// like those of [`Self::ask`].
     pub(crate) fn read_within(&mut self, job: ProbeJob, patience: Duration) -> Option<Found> {
-        let is_idle = self.reading.is_none() && self.waiting.is_empty();
+        let is_idle = self.reading.is_none() && self.first_waiting().is_none();
         self.ask(job);
         if !is_idle || self.reading.is_none() {
             return None;
@@ -85,7 +87,14 @@ impl Prober {
         found
     }
 
+    /// Returns the position of the next process to read: one process blocks one thread at most.
+    fn first_waiting(&self) -> Option<usize> {
+        self.waiting.iter().position(|job| self.lost.iter().all(|(_, pid)| *pid != job.pid))
+    }
+
     pub(crate) fn ask(&mut self, job: ProbeJob) {
+        // The newest file of a process counts.
+        self.waiting.retain(|other| (other.pid, other.bias) != (job.pid, job.bias));
         if self.waiting.len() < MOST_WAITING {
             self.waiting.push_back(job);
         }
@@ -94,9 +103,10 @@ impl Prober {
 
     /// Takes an answer, and begins with the next process.
     pub(crate) fn take(&mut self, (number, job, found): ProbeAnswer) -> (ProbeJob, Found) {
-        let is_late = self.reading.take_if(|(reading, ..)| *reading == number).is_none();
-        // The thread of a late answer ends.
-        self.lost -= usize::from(is_late);
+        if self.reading.take_if(|(reading, ..)| *reading == number).is_none() {
+            // The thread of a late answer ends.
+            self.lost.retain(|(lost, _)| *lost != number);
+        }
         self.go_on(Instant::now());
         (job, found)
     }
@@ -109,19 +119,19 @@ impl Prober {
     /// Leaves a thread that takes too long to its process, and begins with the next one. Returns the process that takes
     /// too long.
     pub(crate) fn go_on(&mut self, now: Instant) -> Option<i32> {
-        let delayed = self.reading.take_if(|(.., since)| now.duration_since(*since) >= PATIENCE).map(|(_, pid, _)| pid);
-        if delayed.is_some() {
+        let delayed = self.reading.take_if(|(.., since)| now.duration_since(*since) >= PATIENCE);
+        if let Some((number, pid, _)) = delayed {
             self.worker = None;
-            self.lost += 1;
+            self.lost.push((number, pid));
         }
-        if self.reading.is_none() && self.lost < MOST_LOST {
+        if self.reading.is_none() && self.lost.len() < MOST_LOST {
             self.begin(now);
         }
-        delayed
+        delayed.map(|(_, pid, _)| pid)
     }
 
     fn begin(&mut self, now: Instant) {
-        let Some(job) = self.waiting.pop_front() else { return };
+        let Some(job) = self.first_waiting().and_then(|at| self.waiting.remove(at)) else { return };
         if self.worker.is_none() {
             self.worker = start(self.read, self.done.clone());
         }
@@ -193,7 +203,7 @@ mod tests {
     use super::*;
 
     /// Reading these processes lasts as long as their locks are held.
-    const ENDLESS: i32 = 7;
+    const ENDLESS: std::ops::Range<i32> = 70..74;
     static BLOCKED: Mutex<()> = Mutex::new(());
     const ENDLESS_TOO: i32 = 8;
     static BLOCKED_TOO: Mutex<()> = Mutex::new(());
@@ -201,7 +211,7 @@ mod tests {
     static BLOCKED_LATE: Mutex<()> = Mutex::new(());
 
     fn read(job: &ProbeJob) -> Found {
-        let _held = (job.pid == ENDLESS).then(|| BLOCKED.lock());
+        let _held = ENDLESS.contains(&job.pid).then(|| BLOCKED.lock());
         let _held_too = (job.pid == ENDLESS_TOO).then(|| BLOCKED_TOO.lock());
         if job.pid == LATE {
             let _held = BLOCKED_LATE.lock();
@@ -249,7 +259,7 @@ mod tests {
         let mut prober = Prober::with(read);
         assert_eq!(prober.read_within(job(LATE), Duration::from_millis(1)), None);
         let until = prober.next().expect("a process is being read");
-        assert_eq!((prober.go_on(until), prober.lost), (Some(LATE), 1));
+        assert_eq!((prober.go_on(until), prober.lost.len()), (Some(LATE), 1));
         drop(blocked);
         while prober.answers.is_empty() {
             std::thread::yield_now();
@@ -257,7 +267,7 @@ mod tests {
         assert_eq!(prober.read_within(job(1), LONG), Some(Err(NotWalked::NotBegun)));
         let late = prober.answers.recv_timeout(LONG).expect("it was kept");
         let (late, found) = prober.take(late);
-        assert_eq!((late.pid, found, prober.lost), (LATE, Err(NotWalked::Version), 0));
+        assert_eq!((late.pid, found, prober.lost.len()), (LATE, Err(NotWalked::Version), 0));
     }
 
     #[test]
@@ -266,17 +276,20 @@ mod tests {
         let blocked = BLOCKED.lock();
         let job = |pid| ProbeJob { pid, file: Arc::new(RuntimeFile::of_python(11, file())), bias: 0 };
         let mut prober = Prober::with(read);
-        for lost in 1..=MOST_LOST {
-            prober.ask(job(ENDLESS));
+        for (endless, lost) in ENDLESS.zip(1..=MOST_LOST) {
+            prober.ask(job(endless));
             prober.ask(job(1));
             let until = prober.next().expect("a process is being read");
             assert_eq!(prober.go_on(until - Duration::from_millis(1)), None);
             assert!(prober.answers.is_empty());
-            assert_eq!((prober.go_on(until), prober.lost), (Some(ENDLESS), lost));
+            assert_eq!((prober.go_on(until), prober.lost.len()), (Some(endless), lost));
             if lost < MOST_LOST {
                 let answer = prober.answers.recv_timeout(LONG).expect("the other process is read");
                 let (job, found) = prober.take(answer);
                 assert_eq!((job.pid, found), (1, Err(NotWalked::NotBegun)));
+                // A process that blocks a thread gets no other one.
+                prober.ask(ProbeJob { pid: endless, ..job });
+                assert!(prober.reading.is_none());
             }
         }
         // Too many threads wait: no further process is read.
@@ -284,14 +297,14 @@ mod tests {
         assert!(prober.reading.is_none() && prober.answers.is_empty());
         drop(blocked);
         // Late answers count, and the other jobs are read.
-        let mut answered: Vec<i32> = (0..=MOST_LOST + 1)
+        let mut answered: Vec<i32> = (0..2 * MOST_LOST)
             .map(|_| {
                 let late = prober.answers.recv_timeout(LONG).expect("the reader is free");
                 prober.take(late).0.pid
             })
             .collect();
         answered.sort_unstable();
-        assert_eq!(answered, [1, 1, ENDLESS, ENDLESS, ENDLESS, ENDLESS]);
-        assert_eq!((prober.lost, prober.reading.is_none(), prober.answers.is_empty()), (0, true, true));
+        assert_eq!(answered, [1, 70, 70, 71, 71, 72, 72, 73]);
+        assert_eq!((prober.lost.len(), prober.reading.is_none(), prober.answers.is_empty()), (0, true, true));
     }
 }

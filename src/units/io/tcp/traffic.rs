@@ -15,6 +15,8 @@ const MAX_WAITING: usize = 1 << 14;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The number of looks that a socket is remembered for after its end, which the kernel reports later, or not at all.
 const MAX_ABSENT: u8 = 3;
+/// The limit of dead sockets whose end is not reported yet: reports can be lost.
+const MAX_DEAD: usize = 1 << 14;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Counted {
@@ -68,10 +70,14 @@ impl Traffic {
             }
         }
         let open: FxHashSet<SocketKey> = all.iter().map(key).collect();
+        let mut dead = 0;
         self.counted.retain(|key, of| {
             of.absent = if open.contains(key) { 0 } else { of.absent.saturating_add(1) };
+            let is_recent = of.absent <= MAX_ABSENT;
             // The kernel reports the end of a dead socket when its process closes it.
-            of.absent <= MAX_ABSENT || connections.between(&key.1).is_some()
+            let is_dead = !is_recent && dead < MAX_DEAD && connections.between(&key.1).is_some();
+            dead += usize::from(is_dead);
+            is_recent || is_dead
         });
     }
 
@@ -85,19 +91,22 @@ impl Traffic {
         mut grown: impl FnMut(&Connection, &TcpSocket, TcpCounters),
     ) -> bool {
         let (before, mut has_lost) = (std::mem::take(&mut self.waiting), false);
+        let has_bytes = |socket: &TcpSocket| socket.counters.is_some_and(|of| of != TcpCounters::default());
         for (socket, since) in before.into_iter().chain(sockets.into_iter().map(|socket| (socket, now))) {
             match self.growth(&socket, connections) {
                 Some((of, growth)) => {
                     self.counted.remove(&key(&socket));
                     grown(&of, &socket, growth);
                 }
+                // A failed attempt to connect has no bytes to count.
+                None if !has_bytes(&socket) => drop(self.counted.remove(&key(&socket))),
                 None if now.duration_since(since) < PATIENCE && self.waiting.len() < MAX_WAITING => {
                     self.waiting.push((socket, since));
                 }
                 None => {
-                    let has_bytes = socket.counters.is_some_and(|counters| counters != TcpCounters::default());
-                    has_lost |= has_bytes;
-                    self.counted.remove(&key(&socket));
+                    // A socket that no look saw may have been dead before the measurement.
+                    let was_seen = self.counted.remove(&key(&socket)).is_some();
+                    has_lost |= was_seen || now.duration_since(since) < PATIENCE;
                 }
             }
         }
@@ -168,9 +177,15 @@ mod tests {
         assert_eq!(ended(&mut traffic, Vec::new(), &connections), []);
         // A socket that never belongs to a connection is forgotten.
         let (none, late) = (Connections::default(), Instant::now() + 2 * PATIENCE);
-        assert_eq!(ended(&mut traffic, vec![socket(4, 4, 1)], &none), []);
-        assert_eq!(traffic.waiting.len(), 1);
-        assert!(traffic.ended(Vec::new(), late, &none, |_, _, _| ()), "its bytes are missing");
+        for (number, is_seen) in [(4, true), (5, false)] {
+            let own = socket(number.into(), number, 1);
+            let all = if is_seen { vec![own] } else { Vec::new() };
+            assert_eq!(seen(&mut traffic, &all, &none), []);
+            assert_eq!(ended(&mut traffic, vec![own], &none), []);
+            assert_eq!(traffic.waiting.len(), 1);
+            // A socket that was dead before the measurement is not missing.
+            assert_eq!(traffic.ended(Vec::new(), late, &none, |_, _, _| ()), is_seen);
+        }
         assert_eq!(traffic.waiting, []);
         (0..=MAX_ABSENT).for_each(|_| drop(seen(&mut traffic, &[], &none)));
         assert!(traffic.counted.is_empty());

@@ -14,6 +14,9 @@ use crate::session::Session;
 
 use super::switches::Switches;
 
+/// The limit of exited threads: they matter until their last switch.
+const MAX_EXITED: usize = 1 << 16;
+
 /// The running threads of a session's processes.
 #[derive(Debug)]
 pub(crate) struct Parallelism {
@@ -112,6 +115,9 @@ impl Parallelism {
     /// A thread exits. It still runs for a moment, which does not count.
     pub(crate) fn exits(&mut self, tid: i32) {
         self.left(tid);
+        if self.exited.len() >= MAX_EXITED {
+            self.exited.clear();
+        }
         self.exited.insert(tid);
     }
 

@@ -7,6 +7,7 @@ use crate::ingest::derived::softirq_times::HandlerTimes;
 use crate::kernel::attr::sample;
 use crate::kernel::monotonic_ns;
 use crate::perfdata::EventDesc;
+use crate::query::rows::partner::samples_time;
 use crate::session::Origin;
 
 use super::IngestState;
@@ -98,7 +99,10 @@ impl IngestState {
     /// Adds the latency profile of the clock, if context switches are recorded.
     fn measure_latency(&mut self, tracing: &[u8]) {
         let is_free = self.parallelism.is_none() && !self.derived.are_many();
-        let Some(clock) = self.modes.clock.filter(|_| is_free) else { return };
+        // The table shows it next to the first event of time.
+        let is_time = |event: &EventDesc| event.is_clock() && samples_time(&event.name);
+        let of_time = self.events.iter().position(is_time).map(|at| at as u16);
+        let Some(clock) = of_time.or(self.modes.clock).filter(|_| is_free) else { return };
         if let Some(saved) = self.events.iter().position(EventDesc::is_saved_latency) {
             for at in [usize::from(clock), saved] {
                 let event = &self.events[at];

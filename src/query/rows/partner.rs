@@ -86,7 +86,7 @@ impl Partner {
 }
 
 /// Returns whether the samples of an event of this name are of time.
-fn samples_time(name: &str) -> bool {
+pub(crate) fn samples_time(name: &str) -> bool {
     let base = name.split_once(':').map_or(name, |(base, _)| base);
     CLOCKS.contains(&base) || counts_and_place(name).is_some_and(|(counts, _)| counts == Counts::Cycles)
 }

@@ -143,9 +143,12 @@ impl App {
             // Show all of an ended source.
             model.selection.age = Age::All;
         }
+        let mut is_taken = false;
         for (kind, field, order) in PAIRS {
-            let is_told = model.context.has_pair(kind, model.selection.event);
+            // One pair is asked.
+            let is_told = !is_taken && model.context.has_pair(kind, model.selection.event);
             model.selection.rows.offer(field, order, is_told);
+            is_taken |= model.selection.rows.columns.contains(&field);
         }
         views.cpus.look_for_findings(model);
         views.overview.look(model);

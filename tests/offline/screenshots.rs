@@ -77,7 +77,7 @@ fn the_flame_graph_both_ways_and_around_a_function() {
 /// Functions of a Python program that was started without options, recorded by `record --interp only`.
 #[test]
 fn a_python_program() {
-    check("python", &Harness::open("python.data", "kallsyms", 110, 22).keys("2"));
+    check("python", &Harness::open("languages/python.data", "kallsyms", 110, 22).keys("2"));
 }
 
 #[test]

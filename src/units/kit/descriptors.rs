@@ -204,6 +204,8 @@ impl DescriptorNames {
         let is_due = self.next_search.is_none_or(|next| next <= begun);
         if is_due {
             self.ends = session.other_ends().into();
+            // The kernel's answer is newer.
+            self.named.retain(|inode, _| !self.ends.sockets.contains_key(inode));
             self.next_search = Some(begun + PERIOD.max(begun.elapsed() * SHARE));
         }
         is_due

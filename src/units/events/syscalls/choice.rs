@@ -15,6 +15,16 @@ const WITH_TEXT: &str = "openat open openat2 execve execveat newfstatat statx ne
 /// The calls that end what is known of a descriptor. They are recorded with chosen calls that use descriptors.
 const FOLLOWED: [&str; 4] = ["close", "close_range", "dup2", "dup3"];
 
+/// The number with which a signal handler returns through `rt_sigreturn`.
+const NO_CALL: i64 = -1;
+
+/// The two events of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CallSide {
+    Begin,
+    Return,
+}
+
 /// The chosen calls.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CallChoice {
@@ -63,9 +73,17 @@ impl CallChoice {
         self.names.iter().map(String::as_str).chain(FOLLOWED.into_iter().filter(|_| self.uses_descriptors))
     }
 
-    /// Adds the numbers of the recorded calls to a filter. Other calls of another ABI may have them, too.
-    pub(super) fn filter(&self, own: Option<&String>) -> Option<String> {
-        let numbers: BTreeSet<i64> = self.recorded().flat_map(|name| CallTables::of("").numbers(name)).collect();
+    /// Adds the numbers of the recorded calls to a filter. Other calls of another ABI may have them, too. Some calls
+    /// return with another number.
+    pub(super) fn filter(&self, own: Option<&String>, side: CallSide) -> Option<String> {
+        let of = |name: &str| CallTables::of("").numbers(name).collect::<Vec<_>>();
+        let returning = |name: &str| match name {
+            _ if side == CallSide::Begin => Vec::new(),
+            "execveat" => of("execve"),
+            "rt_sigreturn" | "sigreturn" => vec![NO_CALL],
+            _ => Vec::new(),
+        };
+        let numbers: BTreeSet<i64> = self.recorded().flat_map(|name| [of(name), returning(name)].concat()).collect();
         let numbers = numbers.iter().map(|number| format!("id == {number}")).collect::<Vec<_>>().join(" || ");
         match (own, numbers.is_empty()) {
             (own, true) => own.cloned(),
@@ -126,8 +144,11 @@ mod tests {
         assert_eq!([257, 42, 0].map(|number| of.has(of_call(number), x86)), [true, true, false]);
         if cfg!(target_arch = "x86_64") {
             // connect and openat, also those of 32-bit programs.
-            assert_eq!(of.filter(None).as_deref(), Some("id == 42 || id == 257 || id == 295 || id == 362"));
-            let both = of.filter(Some(&"ret < 0".to_owned()));
+            assert_eq!(
+                of.filter(None, CallSide::Return).as_deref(),
+                Some("id == 42 || id == 257 || id == 295 || id == 362")
+            );
+            let both = of.filter(Some(&"ret < 0".to_owned()), CallSide::Return);
             assert!(both.is_some_and(|filter| filter.starts_with("(ret < 0) && (id == 42 || ")));
             assert!(of.require("x86_64", x86).is_ok() && of.require("aarch64", CallTables::of("aarch64")).is_err());
         }
@@ -137,11 +158,22 @@ mod tests {
         assert_eq!([3, 0, 42].map(|number| reads.follows(of_call(number), x86)), [true, false, false]);
         assert!(!reads.has(of_call(3), x86) && !of.follows(of_call(3), x86));
         if cfg!(target_arch = "x86_64") {
-            assert!(reads.filter(None).is_some_and(|filter| filter.starts_with("id == 0 || id == 3 || ")));
+            assert!(
+                reads.filter(None, CallSide::Begin).is_some_and(|filter| filter.starts_with("id == 0 || id == 3 || "))
+            );
+        }
+        // These return with another number than they begin with.
+        let (odd, _) = choice(&["-e", "execveat,rt_sigreturn"]).expect("chosen");
+        if cfg!(target_arch = "x86_64") {
+            let [begin, end] =
+                [CallSide::Begin, CallSide::Return].map(|side| odd.filter(None, side).expect("a filter"));
+            let has = |filter: &str, number: i64| filter.split(" || ").any(|part| part == format!("id == {number}"));
+            assert_eq!([-1, 15, 59, 322].map(|number| has(&begin, number)), [false, true, false, true]);
+            assert_eq!([-1, 15, 59, 322].map(|number| has(&end, number)), [true; 4]);
         }
         assert!(choice(&["-e", "openta"]).is_err() && choice(&["-e", "openat/ret < 0/"]).is_err());
         let (all, _) = choice(&["--paths"]).expect("chosen");
-        assert!(!all.is_narrow() && all.filter(None).is_none() && all.has(of_call(0), x86));
+        assert!(!all.is_narrow() && all.filter(None, CallSide::Return).is_none() && all.has(of_call(0), x86));
         assert!(all.event_requests().any(|request| request.event == "syscalls:sys_enter_connect" && !request.stack));
         assert_eq!(choice(&[]).expect("chosen").0.event_requests().count(), 0);
         assert_eq!(["stat", "sendfile", "read"].map(event_of), ["newstat", "sendfile64", "read"]);

@@ -75,13 +75,15 @@ impl ListedCall {
 #[derive(Clone, Debug)]
 pub(super) struct CallLines {
     keep: usize,
+    /// The number of lines so far, and at the last reset: a number means one call.
     number: u64,
+    cleared_at: u64,
     lines: VecDeque<(u64, ListedCall)>,
 }
 
 impl Default for CallLines {
     fn default() -> Self {
-        Self { keep: KEEP as usize, number: 0, lines: VecDeque::new() }
+        Self { keep: KEEP as usize, number: 0, cleared_at: 0, lines: VecDeque::new() }
     }
 }
 
@@ -101,7 +103,7 @@ impl CallLines {
 
     pub(super) fn clear(&mut self) {
         self.lines.clear();
-        self.number = 0;
+        self.cleared_at = self.number;
     }
 
     pub(super) fn get(&self, number: u64) -> Option<&ListedCall> {
@@ -113,15 +115,21 @@ impl CallLines {
         self.lines.back().map(|(_, call)| call)
     }
 
-    /// The threads of the lines.
-    pub(super) fn threads(&self) -> impl Iterator<Item = i32> {
-        self.lines.iter().map(|(_, call)| call.tid)
+    /// Iterates over the newest lines.
+    fn newest_of(&self, rows: usize) -> impl ExactSizeIterator<Item = &(u64, ListedCall)> {
+        self.lines.iter().skip(self.lines.len().saturating_sub(rows))
+    }
+
+    /// The threads of the newest lines.
+    pub(super) fn threads(&self, rows: usize) -> impl Iterator<Item = i32> {
+        self.newest_of(rows).map(|(_, call)| call.tid)
     }
 
     pub(super) fn panel(&self, at: &Moment<'_>, tables: CallTables, containers: &FxHashMap<i32, String>) -> Panel {
-        let skip = self.lines.len().saturating_sub(at.look.rows);
+        let shown = self.newest_of(at.look.rows);
+        let gone = self.number - self.cleared_at - shown.len() as u64;
         let container = |tid: i32| containers.get(&tid).map_or(Cell::Empty, |name| text(name.as_str()));
-        let rows = Sheet::of(self.lines.iter().skip(skip), |(number, _)| *number)
+        let rows = Sheet::of(shown, |(number, _)| *number)
             .right("time_ns", "Time", 14, |(_, of)| Cell::Moment(at.after(of.time)))
             .task(at, |(_, of)| of.tid)
             .ranked(1)
@@ -131,7 +139,6 @@ impl CallLines {
             .right("ns", "Took", 9, |(_, of)| of.ns.map_or(Cell::Empty, Cell::Time))
             .left("line", "Call", 0, |(_, of)| text(of.line(tables)))
             .rows();
-        let gone = self.number - (self.lines.len() - skip) as u64;
         Panel::new("Lines", Body::Log(rows)).noted(note(gone, "older call", "not shown"))
     }
 }

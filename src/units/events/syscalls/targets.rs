@@ -9,12 +9,11 @@ use crate::units::kit::descriptors::{Described, DescriptorKind, DescriptorNames,
 use crate::units::kit::prelude::*;
 
 use super::arguments::{Arguments, descriptor_at};
+use super::known_descriptors::{KnownDescriptor, KnownDescriptors};
 use super::names::{Call, CallTables, error_name};
 
 /// The limit of rows; further ones share a row.
 const MAX_ROWS: usize = 1 << 14;
-/// The limit of descriptors whose name is kept.
-const MAX_KNOWN: usize = 1 << 16;
 /// The time for which the name of a descriptor is kept, in nanoseconds: it may be closed unnoticed.
 const MAX_AGE: u64 = 1_000_000_000;
 
@@ -132,54 +131,6 @@ impl TargetFigures {
 }
 
 type TargetKey = (DescriptorKind, Arc<str>);
-
-#[derive(Clone, Copy, Debug)]
-struct KnownDescriptor {
-    row: usize,
-    looked_at: u64,
-}
-
-/// The descriptors of processes whose names are known.
-#[derive(Clone, Debug, Default)]
-struct KnownDescriptors {
-    processes: FxHashMap<i32, FxHashMap<i32, KnownDescriptor>>,
-    number: usize,
-}
-
-impl KnownDescriptors {
-    fn get(&self, pid: i32, fd: i32) -> Option<KnownDescriptor> {
-        self.processes.get(&pid)?.get(&fd).copied()
-    }
-
-    fn insert(&mut self, pid: i32, fd: i32, of: KnownDescriptor) {
-        if self.number >= MAX_KNOWN {
-            self.clear();
-        }
-        let before = self.processes.entry(pid).or_default().insert(fd, of);
-        self.number += usize::from(before.is_none());
-    }
-
-    fn remove(&mut self, pid: i32, fd: i32) {
-        let removed = self.processes.get_mut(&pid).and_then(|own| own.remove(&fd));
-        self.number -= usize::from(removed.is_some());
-    }
-
-    fn close_range(&mut self, pid: i32, first: u32, last: u32) {
-        if let Some(own) = self.processes.get_mut(&pid) {
-            let before = own.len();
-            own.retain(|fd, _| !(first..=last).contains(&fd.cast_unsigned()));
-            self.number -= before - own.len();
-        }
-    }
-
-    fn end(&mut self, pid: i32) {
-        self.number -= self.processes.remove(&pid).map_or(0, |own| own.len());
-    }
-
-    fn clear(&mut self) {
-        *self = Self::default();
-    }
-}
 
 /// Figures by what calls refer to, and what open descriptors refer to.
 #[derive(Clone, Debug, Default)]
@@ -493,20 +444,15 @@ mod tests {
     }
 
     #[test]
-    fn rows_and_descriptors_have_limits() {
+    fn rows_have_a_limit() {
         let mut targets = CallTargets::new(true);
-        for i in 0..2 * MAX_KNOWN as i32 {
+        for i in 0..2 * MAX_ROWS as i32 {
             let row = targets.row((DescriptorKind::File, i.to_string().into()));
-            targets.keep(1 + i % 7, i, row, 0);
+            targets.keep(1, i, row, 0);
         }
-        assert!(targets.rows.len() == MAX_ROWS && targets.known.number <= MAX_KNOWN);
-        let counted = |targets: &CallTargets| targets.known.processes.values().map(FxHashMap::len).sum::<usize>();
-        assert_eq!(targets.known.number, counted(&targets));
-        targets.known.close_range(1, 0, u32::MAX);
-        targets.end(2);
-        assert_eq!(targets.known.number, counted(&targets));
+        assert_eq!(targets.rows.len(), MAX_ROWS);
         targets.clear();
-        assert!(targets.rows.is_empty() && targets.known.number == 0);
+        assert!(targets.rows.is_empty() && targets.known.get(1, 0).is_none());
         assert_eq!(CallTargets::default().panels().len(), 0);
     }
 }

@@ -1,0 +1,157 @@
+//! The panels of `syscalls`.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::panel::row_order::arrange_by_key;
+use crate::units::kit::prelude::*;
+use crate::units::kit::waits::initially_blocked;
+
+use super::lines::{ListedCall, stack_panel};
+use super::names::{Call, error_name};
+use super::{Failed, LINES, Row, SLOWEST, Syscalls};
+
+impl Syscalls {
+    pub(super) fn all_panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
+        let tables = self.tables;
+        let chosen =
+            at.selected(0).and_then(|row| self.rows.iter().find(|(key, _)| id(key) == row)).map(|(_, row)| row);
+        let all = chosen.map_or_else(|| self.rows.values().map(|row| &row.stats).sum(), |row| row.stats.clone());
+        let containers = self.containers.panel(at, self.threads.iter().map(|(tid, stats)| (*tid, stats)), false);
+        let mut names: FxHashMap<i32, String> = FxHashMap::default();
+        let threads: FxHashSet<i32> = self.lines.threads(at.look.rows).collect();
+        names.extend(threads.into_iter().filter_map(|tid| Some((tid, self.containers.container(at, tid)?))));
+        let mut panels = vec![
+            self.table(at),
+            self.under_way(at),
+            self.errors(at, chosen),
+            self.by_thread(at),
+            self.slow(at),
+            latency::by_powers("Distribution", &all, Measure::Time),
+            self.course.series("Calls over time", at, Measure::Count, 24, |number| tables.name(*number)),
+            self.lines.panel(at, tables, &names),
+        ];
+        panels.extend(self.targets.panels());
+        if self.has_stacks || self.choice.is_narrow() {
+            panels.push(stack_panel(at, self.under_cursor(at)));
+        }
+        panels.extend(containers);
+        panels
+    }
+
+    fn table(&self, at: &Moment<'_>) -> Panel {
+        let tables = self.tables;
+        let mut now: FxHashMap<(i32, Call), (u64, u64)> = FxHashMap::default();
+        for (tid, begin) in self.open.iter().filter(|(_, begin)| begin.with.is_here) {
+            let key = (if self.per_thread { *tid } else { 0 }, begin.what);
+            let entry = now.entry(key).or_default();
+            *entry = (entry.0 + 1, entry.1.max(begin.took(at.now)));
+        }
+        let nothing = Row::default();
+        let keys = self.rows.keys().chain(now.keys().filter(|key| !self.rows.contains_key(key)));
+        let list = by_weight(keys.map(|key| (key, self.rows.get(key).unwrap_or(&nothing))), |row| row.stats.sum);
+        let most = |row: &Row| {
+            let most = row.errors.iter().max_by_key(|(number, of)| (of.times, std::cmp::Reverse(**number)));
+            most.map_or(Cell::Empty, |(number, _)| text(error_name(*number)))
+        };
+        let some = |n: u64| if n > 0 { Cell::Count(n) } else { Cell::Empty };
+        // Includes calls without a time.
+        let spread = |row: &Row| {
+            let mut cells = latency::cells(&row.stats, self.slowest.has_threshold());
+            cells[0] = Cell::Count(row.stats.n + row.untimed);
+            cells
+        };
+        let is_mixed = list.iter().any(|((_, call), _)| tables.abi(*call) != "64-bit");
+        let sheet = Sheet::of(list, |(key, _)| id(key))
+            .left("call", "Call", 20, |((_, call), _)| text(tables.name(*call)))
+            .when(is_mixed, |sheet| sheet.left("abi", "ABI", 6, |((_, call), _)| text(tables.abi(*call))))
+            .when(self.per_thread, |sheet| sheet.task(at, |((tid, _), _)| *tid))
+            .columns(latency::columns(self.slowest.has_threshold()), |(_, row)| spread(row))
+            .right("errors", "Errors", 8, |(_, row)| some(row.errors.values().map(|of| of.times).sum()))
+            .left("errno", "Top error", 14, |(_, row)| most(row))
+            .right("now", "Now", 5, |(key, _)| some(now.get(key).map_or(0, |(n, _)| *n)))
+            .right("oldest_ns", "Oldest", 9, |(key, _)| now.get(key).map_or(Cell::Empty, |(_, ns)| Cell::Time(*ns)));
+        let untimed = self.rows.values().map(|row| row.untimed).sum();
+        let note = note(untimed, "call", "without a time: begun before, or answered by seccomp or a tracer");
+        sheet.panel("Calls").noted(note)
+    }
+
+    fn errors(&self, at: &Moment<'_>, chosen: Option<&Row>) -> Panel {
+        let tables = self.tables;
+        let mut list: Vec<(Call, u32, &Failed, u64)> = Vec::new();
+        for ((_, number), row) in &self.rows {
+            if chosen.is_none_or(|chosen| std::ptr::eq(chosen, row)) {
+                let calls = row.stats.n + row.untimed;
+                list.extend(row.errors.iter().map(|(error, failed)| (*number, *error, failed, calls)));
+            }
+        }
+        arrange_by_key(&mut list, |(number, error, failed, _)| {
+            (std::cmp::Reverse(failed.times), *number, *error, failed.tid)
+        });
+        let last = |call: Call, failed: &Failed| failed.made.line(tables, call);
+        Sheet::of(list, |(number, error, ..)| id(&(number, error)))
+            .left("call", "Call", 20, |(number, ..)| text(tables.name(number)))
+            .left("errno", "Error", 18, |(_, error, ..)| text(error_name(error)))
+            .right("errors", "Times", 10, |(_, _, failed, _)| Cell::Count(failed.times))
+            .right("share_pct", "%calls", 9, |(_, _, failed, calls)| share(failed.times, calls))
+            .left("last_by", "Last by", 20, |(_, _, failed, _)| text(at.task(failed.tid)))
+            .ranked(1)
+            .left("last_call", "Last call", 0, move |(call, _, failed, _)| text(last(call, failed)))
+            .ranked(1)
+            .panel("Errors")
+    }
+
+    fn under_way(&self, at: &Moment<'_>) -> Panel {
+        let tables = self.tables;
+        let began = self
+            .open
+            .iter()
+            .filter(|(_, begin)| begin.with.is_here)
+            .map(|(tid, begin)| (*tid, begin.what, begin.took(at.now), false));
+        let ns = at.now.saturating_sub(at.start);
+        let blocked = self.initial.threads().filter_map(|thread| Some((thread.tid, Call::of_blocked(thread)?)));
+        // The returns of other calls are not measured.
+        let chosen = blocked.filter(|(_, call)| self.choice.has(*call, tables));
+        let before = chosen.map(|(tid, call)| (tid, call, ns, true));
+        let mut list: Vec<(i32, Call, u64, bool)> = began.chain(before).collect();
+        arrange_by_key(&mut list, |(tid, _, ns, _)| (std::cmp::Reverse(*ns), *tid));
+        Sheet::of(list, |(tid, ..)| tid as u64)
+            .task(at, |(tid, ..)| tid)
+            .left("call", "Call", 20, |(_, call, ..)| text(tables.name(call)))
+            .right("so_far_ns", "So far", 9, |(_, _, ns, _)| Cell::Time(ns))
+            .left("since", "", 12, |(.., is_before)| initially_blocked::mark(is_before))
+            .panel("Under way")
+    }
+
+    /// Returns the selected call of the lines or of the slowest ones, else the newest line.
+    fn under_cursor(&self, at: &Moment<'_>) -> Option<&ListedCall> {
+        let line = at.selected(LINES).and_then(|number| self.lines.get(number));
+        let slow = || at.selected(SLOWEST).and_then(|row| self.slowest.iter().find(|(_, id, _)| *id == row));
+        line.or_else(|| slow().map(|(.., call)| call)).or_else(|| self.lines.newest())
+    }
+
+    fn by_thread(&self, at: &Moment<'_>) -> Panel {
+        Sheet::of(by_weight(&self.threads, |stats| stats.sum), |(tid, _)| *tid as u64)
+            .task(at, |(tid, _)| *tid)
+            .latency(false, |(_, stats)| stats)
+            .panel("Threads")
+    }
+
+    fn slow(&self, at: &Moment<'_>) -> Panel {
+        let tables = self.tables;
+        let error = |result: i64| match result {
+            -4095..0 => text(error_name(result.unsigned_abs() as u32)),
+            _ => Cell::Empty,
+        };
+        Sheet::of(self.slowest.iter(), |(_, number, _)| number)
+            .right("time_ns", "At", 9, |(.., of)| Cell::Time(at.after(of.time)))
+            .task(at, |(.., of)| of.tid)
+            .left("call", "Call", 16, |(.., of)| text(tables.name(of.call)))
+            .ranked(2)
+            .right("ns", "Took", 9, |(ns, ..)| Cell::Time(ns))
+            .right("result", "Result", 12, |(.., of)| Cell::Id(of.result))
+            .left("errno", "Error", 14, |(.., of)| error(of.result))
+            .ranked(1)
+            .left("line", "Arguments", 0, |(.., of)| text(of.made.line(tables, of.call)))
+            .whole("Slowest")
+    }
+}

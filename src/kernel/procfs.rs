@@ -12,7 +12,7 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, statat};
 
 use super::file_error::at;
 use super::machine::host::{ProcFile, ticks_per_second};
-use super::procmap;
+use super::{procmap, thread_cpu_ns};
 
 /// An executable mapping from a line of /proc/PID/maps (proc_pid_maps(5)).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -339,13 +339,14 @@ pub(crate) fn link(path: &str) -> Option<String> {
     Some(fs::read_link(path).ok()?.to_string_lossy().into_owned())
 }
 
-/// Returns the open files of all processes, for a limited time.
+/// Returns the open files of all processes, for a limited CPU time: a busy machine takes longer.
 pub(crate) fn open_files(patience: Duration) -> Vec<(i32, i32, String)> {
-    let until = Instant::now() + patience;
+    let begun = thread_cpu_ns();
+    let has_time = || u128::from(thread_cpu_ns().saturating_sub(begun)) < patience.as_nanos();
     let mut found = Vec::new();
-    for pid in processes().into_iter().take_while(|_| Instant::now() < until) {
+    for pid in processes().into_iter().take_while(|_| has_time()) {
         let link_of = |fd: i32| Some((pid, fd, link(&format!("/proc/{pid}/fd/{fd}"))?));
-        let all = numbers(&format!("/proc/{pid}/fd")).take_while(|_| Instant::now() < until);
+        let all = numbers(&format!("/proc/{pid}/fd")).take_while(|_| has_time());
         found.extend(all.filter_map(link_of));
     }
     found

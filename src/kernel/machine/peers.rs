@@ -47,7 +47,7 @@ pub(crate) struct PipeEnd {
     pub(crate) writes: bool,
 }
 
-/// Returns the other ends of all sockets and pipes, searching the open files of processes for a limited time.
+/// Returns the other ends of all sockets and pipes, searching the open files of processes for a limited CPU time.
 pub(crate) fn other_ends(patience: Duration) -> OtherEnds {
     let SocketNames { names, peers } = sockets();
     let mut found = OtherEnds { sockets: names, peers, ..OtherEnds::default() };

@@ -160,6 +160,9 @@ pub(crate) fn config(s: &Sampling, rights: &Rights) -> anyhow::Result<LiveConfig
     }
     let chains = CallGraph::parse(&s.call_graph).map_err(usage)?;
     let events = events(s)?;
+    if s.latency && !events.iter().any(|event| event.is_clock() || event.is_of_pmu()) {
+        return Err(usage("--latency weighs samples of time, and no event samples time: add -e cpu-clock"));
+    }
     if s.extras.branches != 0 {
         if chains == CallGraph::Lbr {
             return Err(usage("-b and -j cannot be combined with --call-graph lbr: both use the CPU's branch records"));
@@ -317,6 +320,16 @@ mod tests {
         assert_eq!(pages("100").ok(), Some(128));
         assert_eq!(pages("512K").ok(), Some((512 << 10) / rustix::param::page_size()));
         assert!(pages("0").is_err() && pages("x").is_err() && pages("1.5").is_err());
+    }
+
+    #[test]
+    fn latency_needs_an_event_of_time() {
+        let of = |events: &[&str]| {
+            let events = events.iter().map(|event| (*event).to_owned()).collect();
+            check(&Sampling { events, latency: true, ..crate::cli::config::live_args().sampling })
+        };
+        assert!(of(&[]).is_ok() && of(&["sched:sched_switch,cpu-clock"]).is_ok());
+        assert!(of(&["sched:sched_switch"]).is_err_and(|why| why.to_string().contains("add -e cpu-clock")));
     }
 
     /// perf users type -a before the options that restrict it.

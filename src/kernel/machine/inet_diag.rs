@@ -304,6 +304,40 @@ pub(super) fn tcp_socket(body: &[u8]) -> Option<TcpSocket> {
 mod tests {
     use super::*;
 
+    /// Makes a message about a socket, as the kernel does.
+    fn message_about(body: &[u8]) -> Vec<u8> {
+        let mut message = ((MESSAGE_HEADER + body.len()) as u32).to_ne_bytes().to_vec();
+        message.extend(SOCK_DIAG_BY_FAMILY.to_ne_bytes());
+        message.resize(MESSAGE_HEADER, 0);
+        message.extend(body);
+        message
+    }
+
+    #[test]
+    fn messages_of_other_processes_are_ignored() {
+        const COOKIE: u64 = 0x5eed_5eed_5eed;
+        let subscription = subscribe().expect("a subscription");
+        let (mut own, mut size) = (address(0), size_of::<libc::sockaddr_nl>() as u32);
+        // SAFETY: the kernel writes at most `size` bytes of the address.
+        let named = unsafe { libc::getsockname(subscription.as_raw_fd(), (&raw mut own).cast(), &raw mut size) };
+        succeeded(named).expect("an address");
+        let mut body = vec![libc::AF_INET as u8, 7, 0, 0];
+        body.resize(DIAG_MESSAGE, 0);
+        body[44..52].copy_from_slice(&COOKIE.to_ne_bytes());
+        assert_eq!(tcp_socket(&body).map(|socket| socket.cookie), Some(COOKIE));
+        let (message, other) = (message_about(&body), open(libc::SOCK_CLOEXEC).expect("a socket"));
+        own.nl_groups = 0;
+        // SAFETY: the message and the address are ours, with their sizes.
+        let sent = unsafe {
+            let (data, to) = (message.as_ptr().cast(), (&raw const own).cast());
+            libc::sendto(other.as_raw_fd(), data, message.len(), 0, to, size)
+        };
+        assert_eq!(usize::try_from(sent), Ok(message.len()));
+        let mut all = Vec::new();
+        read_ended(&subscription, usize::MAX, &mut all);
+        assert!(all.iter().all(|socket: &TcpSocket| socket.cookie != COOKIE));
+    }
+
     #[test]
     fn damaged_messages_are_left_out() {
         let mut body = vec![libc::AF_INET as u8, 1, 0, 0, 0, 80, 0x9c, 0x40];
@@ -324,10 +358,7 @@ mod tests {
         let mut attribute = [236u16.to_ne_bytes(), INET_DIAG_INFO.to_ne_bytes()].concat();
         attribute.extend(info);
         body.extend(attribute);
-        let mut message = ((MESSAGE_HEADER + body.len()) as u32).to_ne_bytes().to_vec();
-        message.extend(SOCK_DIAG_BY_FAMILY.to_ne_bytes());
-        message.resize(MESSAGE_HEADER, 0);
-        message.extend(body);
+        let message = message_about(&body);
         let read = |bytes: &[u8]| {
             let mut all = Vec::new();
             let more = read_messages(bytes, &mut |body| {

@@ -228,21 +228,29 @@ function used() { $all = getrusage(); return $all['ru_utime.tv_sec'] + $all['ru_
 while (used() < 2) outer();
 "#;
 
-#[test]
-fn functions_of_php_are_in_order_and_perf_has_the_same_names() {
-    if !cfg!(target_arch = "x86_64") || !allowed() || !installed("php") || !installed("perf") {
-        return;
+/// Records a script, and returns its functions in the later half of the samples, the innermost first, in order of time.
+/// Interpreters have the names of their languages.
+fn later_half(interpreter: &str, name: &str, script: &str) -> Option<Vec<Vec<String>>> {
+    if !cfg!(target_arch = "x86_64") || !allowed() || !installed(interpreter) || !installed("perf") {
+        return None;
     }
     let stage = Stage { dir: tempfile::tempdir().expect("a directory") };
-    let script = stage.dir.path().join("chain.php");
-    std::fs::write(&script, PHP).expect("written");
-    let file = stage.dir.path().join("php.data");
+    let (path, file) = (stage.dir.path().join(name), stage.dir.path().join("script.data"));
+    std::fs::write(&path, script).expect("written");
     let mut record = program();
-    record.args(["record", "-q", "-e", "cpu-clock", "-F", "499", "-o"]).arg(&file).args(["--", "php"]).arg(script);
+    record.args(["record", "-q", "-e", "cpu-clock", "-F", "499", "-o"]).arg(&file).args(["--", interpreter]).arg(path);
     run(stage.at_home(&mut record));
-    let mut stacks = stage.frames(program(), &file, "[php]");
-    assert_eq!(stage.frames(Command::new("perf"), &file, "[php]"), stacks);
+    let dso = format!("[{interpreter}]");
+    let mut stacks = stage.frames(program(), &file, &dso);
+    assert_eq!(stage.frames(Command::new("perf"), &file, &dso), stacks);
     let later = stacks.split_off(stacks.len() / 2);
+    assert!(later.len() > 100, "{}", later.len());
+    Some(later)
+}
+
+#[test]
+fn functions_of_php_are_in_order_and_perf_has_the_same_names() {
+    let Some(later) = later_half("php", "chain.php", PHP) else { return };
     // The clock is a function in C.
     let is_own = |name: &&String| *name != "hrtime";
     let chains = [
@@ -285,19 +293,7 @@ outer while now < 2
 
 #[test]
 fn functions_of_ruby_are_in_order_and_perf_has_the_same_names() {
-    if !cfg!(target_arch = "x86_64") || !allowed() || !installed("ruby") || !installed("perf") {
-        return;
-    }
-    let stage = Stage { dir: tempfile::tempdir().expect("a directory") };
-    let script = stage.dir.path().join("chain.rb");
-    std::fs::write(&script, RUBY).expect("written");
-    let file = stage.dir.path().join("ruby.data");
-    let mut record = program();
-    record.args(["record", "-q", "-e", "cpu-clock", "-F", "499", "-o"]).arg(&file).args(["--", "ruby"]).arg(script);
-    run(stage.at_home(&mut record));
-    let mut stacks = stage.frames(program(), &file, "[ruby]");
-    assert_eq!(stage.frames(Command::new("perf"), &file, "[ruby]"), stacks);
-    let later = stacks.split_off(stacks.len() / 2);
+    let Some(later) = later_half("ruby", "chain.rb", RUBY) else { return };
     // The clock is a method in C.
     let is_own = |name: &&String| !["clock_gettime", "now"].contains(&&***name);
     let chains =
@@ -335,28 +331,9 @@ while ((times)[0] < 2) {
 }
 "#;
 
-/// Records a script of Perl, and returns the subroutines of each sample, the innermost first, in order of time.
-fn perl(script: &str) -> Option<Vec<Vec<String>>> {
-    if !cfg!(target_arch = "x86_64") || !allowed() || !installed("perl") || !installed("perf") {
-        return None;
-    }
-    let stage = Stage { dir: tempfile::tempdir().expect("a directory") };
-    let path = stage.dir.path().join("chain.pl");
-    std::fs::write(&path, script).expect("written");
-    let file = stage.dir.path().join("perl.data");
-    let mut record = program();
-    record.args(["record", "-q", "-e", "cpu-clock", "-F", "499", "-o"]).arg(&file).args(["--", "perl"]).arg(path);
-    run(stage.at_home(&mut record));
-    let mut stacks = stage.frames(program(), &file, "[perl]");
-    assert_eq!(stage.frames(Command::new("perf"), &file, "[perl]"), stacks);
-    let later = stacks.split_off(stacks.len() / 2);
-    assert!(later.len() > 100, "{}", later.len());
-    Some(later)
-}
-
 #[test]
 fn functions_of_perl_are_in_order_and_perf_has_the_same_names() {
-    let Some(later) = perl(PERL) else { return };
+    let Some(later) = later_half("perl", "chain.pl", PERL) else { return };
     let chains = [
         &["main::spin", "Shop::compare", "Shop::sorted", "main::outer"][..],
         &["main::spin", "main::__ANON__", "main::outer"],
@@ -371,7 +348,7 @@ fn functions_of_perl_are_in_order_and_perf_has_the_same_names() {
 
 #[test]
 fn subroutines_of_perl_that_are_dropped_at_once_have_no_wrong_names() {
-    let Some(later) = perl(DROPPED) else { return };
+    let Some(later) = later_half("perl", "chain.pl", DROPPED) else { return };
     let is_known = |name: &str| {
         let number = name.strip_suffix("::__ANON__ (eval)").and_then(|package| package.strip_prefix('P'));
         number.and_then(|number| number.parse().ok()).is_some_and(|number: u8| number < 100)

@@ -232,7 +232,13 @@ impl<'a> Parser<'a> {
 
     fn unknown(&self, at: usize, word: &str) -> Diagnostic {
         let known: Vec<String> = perf_names::all().map(|(n, _, _)| n).collect();
-        self.fault(at, word.len(), format!("unknown event {word}")).offer(known.iter().map(String::as_str))
+        let mut message = format!("unknown event {word}");
+        // `perf trace` takes their names.
+        if word.parse::<syscalls::Sysno>().is_ok() {
+            message +=
+                &format!("; for the system call: `perfprof-tui syscalls -e {word}`, or syscalls:sys_enter_{word}");
+        }
+        self.fault(at, word.len(), message).offer(known.iter().map(String::as_str))
     }
 
     fn pmu_event(

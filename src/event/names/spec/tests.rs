@@ -164,6 +164,7 @@ fn faults_point_at_the_place() {
         ("mem:0x1000/3", 11, "1, 2, 4 or 8"),
         ("mem:0x1000/x/", 11, "unknown term"),
         ("sched:sched_swich", 0, "nearest: sched:sched_switch"),
+        ("cs,openat", 3, "`perfprof-tui syscalls -e openat`, or syscalls:sys_enter_openat"),
         ("{cycles", 0, "not closed"),
         ("cycles,", 7, "missing"),
         ("", 0, "missing"),

@@ -24,6 +24,16 @@ fn report(file: &Path, args: &[&str]) -> Vec<u8> {
     run(program().arg("report").arg(file).args(["--format", "json"]).args(args)).stdout
 }
 
+/// What perf complains about, except that the kernel lost records, which it does on an overloaded machine.
+fn complaints(said: &str) -> Vec<&str> {
+    let of_losses = |line: &str| {
+        line == "Warning:"
+            || line == "Check IO/CPU overload!"
+            || line.starts_with("Processed ") && line.ends_with(" chunks!")
+    };
+    said.lines().filter(|line| !line.is_empty() && !of_losses(line)).collect()
+}
+
 /// The rows that perf reports for a file of ours, without complaints.
 fn perf_report(file: &Path) -> common::Rows {
     let output = Command::new("perf")
@@ -49,8 +59,8 @@ fn perf_report(file: &Path) -> common::Rows {
         .stdin(Stdio::null())
         .output()
         .expect("perf");
-    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    assert!(output.status.success() && said.is_empty(), "perf says: {said}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && complaints(&said).is_empty(), "perf says: {said}");
     perf_rows(&String::from_utf8_lossy(&output.stdout))
 }
 

@@ -2,6 +2,10 @@
 
 use super::{is_misspelled, nearest};
 
+/// Words of a question that say nothing about its subject: `which file is missing`.
+const OF_QUESTIONS: [&str; 14] =
+    ["a", "do", "does", "how", "in", "is", "it", "my", "of", "the", "what", "which", "who", "whom"];
+
 /// An item that can be found.
 #[derive(Clone, Copy, Debug)]
 pub struct Findable<'a> {
@@ -17,9 +21,11 @@ impl<'a> Findable<'a> {
     /// Returns the rank of the item for the typed words; lower is better. `None` if one of the words does not occur in
     /// the item. Words match at the beginning of a word: `lock` does not match `block`.
     pub fn rank(&self, typed: &str) -> Option<u32> {
-        let mut words = typed.split_whitespace().map(str::to_lowercase).peekable();
+        let words: Vec<String> = typed.split_whitespace().map(str::to_lowercase).collect();
+        let is_word = |word: &&String| words.len() == 1 || !OF_QUESTIONS.contains(&word.as_str());
+        let mut words = words.iter().filter(is_word).peekable();
         words.peek()?;
-        words.map(|word| self.rank_of(&word)).sum()
+        words.map(|word| self.rank_of(word)).sum()
     }
 
     fn rank_of(&self, word: &str) -> Option<u32> {
@@ -99,6 +105,9 @@ mod tests {
         assert_eq!(names("faults"), ["page-faults"]);
         assert_eq!(names("block"), ["syscalls", "offcpu"]);
         assert_eq!(names("off"), ["offcpu"]);
+        assert_eq!(names("which memory is slow"), [""; 0], "each other word must match");
+        assert_eq!(names("who is the slow futex"), ["offcpu"]);
+        assert!(names("who is").is_empty() && names("which").is_empty());
         assert!(names("zzz").is_empty() && names("").is_empty() && names("slow zzz").is_empty());
     }
 

@@ -20,8 +20,33 @@ macro_rules! units {
 }
 
 units! {
+    /// Run and wait times of tasks.
+    tasks:
+    waits,
+    locks,
+    offcpu,
+    rundelay,
+    task_state,
+    oncpu,
+    wakeups,
+    blktrace,
+    forks;
+
+    /// Connections and files.
+    io:
+    tcp,
+    files;
+
+    /// Allocations, page faults and watched addresses.
+    memory:
+    kmemleak,
+    kmemprof,
+    page_faults,
+    breakpoint;
+
     /// Events of any kind: logs, counts, pairs.
     events:
+    syscalls,
     trace,
     top,
     num_dist,
@@ -30,27 +55,7 @@ units! {
     hrcount,
     hrtimer,
     multi_trace,
-    syscalls,
     nested_trace;
-
-    /// Run and wait times of tasks.
-    tasks:
-    rundelay,
-    blktrace,
-    task_state,
-    oncpu,
-    waits,
-    offcpu,
-    locks,
-    wakeups,
-    forks;
-
-    /// Allocations, page faults and watched addresses.
-    memory:
-    kmemleak,
-    kmemprof,
-    page_faults,
-    breakpoint;
 
     /// Execution on CPUs: functions, guests, accesses to memory.
     cpus:
@@ -61,11 +66,6 @@ units! {
     ldlat_stores,
     llcstat,
     tlbstat;
-
-    /// Connections and files.
-    io:
-    tcp,
-    files;
 
     /// Static probes of programs, and changes in the kernel.
     system:

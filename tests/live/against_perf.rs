@@ -24,7 +24,7 @@ fn report(file: &Path, args: &[&str]) -> Vec<u8> {
     run(program().arg("report").arg(file).args(["--format", "json"]).args(args)).stdout
 }
 
-/// What perf complains about, except that the kernel lost records, which it does on an overloaded machine.
+/// Returns the complaints of perf, except those about lost records: an overloaded machine loses some.
 fn complaints(said: &str) -> Vec<&str> {
     let of_losses = |line: &str| {
         line == "Warning:"

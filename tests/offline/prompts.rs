@@ -46,6 +46,15 @@ fn faults_are_not_hidden_by_completions() {
     insta::assert_snapshot!("faults", faults);
 }
 
+/// Enter answers also where nothing is typed, and a terminal that is too small has the size that the program needs.
+#[test]
+fn enter_and_tiny_terminals_have_an_answer() {
+    let text = incident().keys("W<ret>").text();
+    assert!(text.contains("nothing typed, nothing done"), "{text}");
+    let tiny = Harness::open("ipvs-cpu32.data", "ipvs-cpu32.kallsyms", 20, 5).text();
+    assert!(tiny.contains("20×5 is too small") && tiny.contains("needs 20×6"), "{tiny}");
+}
+
 #[test]
 fn a_pattern_without_stars_says_what_it_would_have_with_them() {
     insta::assert_snapshot!("patterns", prompts(&["sym ~ timer", "sym ~ *timer*"]));

@@ -126,8 +126,9 @@ impl App {
             remember(&mut self.model.frame.past_filters, text.clone());
         }
         if !text.is_empty() || prompt.argument.optional {
-            self.run(prompt.row.with(text));
+            return self.run(prompt.row.with(text));
         }
+        self.model.say("nothing typed, nothing done");
     }
 
     fn mouse(&mut self, mouse: MouseEvent) {

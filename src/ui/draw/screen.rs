@@ -27,8 +27,10 @@ fn draw_all(model: &Model, views: &Views, theme: &Theme, area: Rect, buffer: &mu
     let on = &mut Canvas { theme, area, buffer };
     on.buffer.set_style(area, theme.ground);
     if area.width < MIN.0 || area.height < MIN.1 {
-        let text = format!("{}×{} is too small", area.width, area.height);
-        on.put(0, 0, &text, theme.text);
+        let lines = [format!("{}×{} is too small", area.width, area.height), format!("needs {}×{}", MIN.0, MIN.1)];
+        for (y, line) in (0..).zip(lines) {
+            on.put(0, y, &line, theme.text);
+        }
         return None;
     }
     // The terminal may have changed its size since the layout; skip such a frame.

@@ -6,7 +6,7 @@ use crate::units::kit::prelude::*;
 pub(crate) const SPEC: Spec = Spec {
     name: "percpu-stat",
     about: "activity of each CPU per second: switches, faults, interrupts, softirqs, packets, pages",
-    words: "packets network interrupt irq softirq context-switch vmstat mpstat load cpu",
+    words: "packets interrupt irq softirq network context-switch vmstat mpstat load cpu",
     help: "The kernel counts the events, without samples. A note names events that this kernel lacks. Idle is the \
            number of times the CPU went idle per second: half of the tracepoint's hits, because it fires on entry and \
            on exit.",

@@ -18,8 +18,8 @@ use descriptors::{Descriptors, OTHERS, PathId, Paths};
 
 pub(crate) const SPEC: Spec = Spec {
     name: "files",
-    about: "files: opens, reads, writes, syncs, bytes and time by file and process; the slowest calls, missing files",
-    words: "file io path open read write fsync disk latency slow missing enoent strace filetop fileslower opensnoop \
+    about: "opens, reads, writes, syncs, bytes and time by file and process; slowest calls, missing files",
+    words: "file io path missing enoent open read write fsync disk latency slow strace filetop fileslower opensnoop \
             descriptor why",
     help: "A call counts for its file when it returns. Paths are those of the call, in the view of the process: \
            relative ones follow its working directory or the directory of the call, links are not resolved. File \

@@ -20,7 +20,7 @@ use lock_table::{Deed, LockTable, Waiting};
 
 pub(crate) const SPEC: Spec = Spec {
     name: "locks",
-    about: "locks: how long threads wait for each, who holds it and does what meanwhile, chains and deadlocks",
+    about: "how long threads wait for each lock, who holds it and does what meanwhile; chains and deadlocks",
     words: "lock mutex contention holder owner futex deadlock gil rwlock monitor spinlock semaphore blocked wait hang \
             stuck slow",
     help: "A row is a lock by its address: a futex of a process, or a lock of the kernel. Its name is the static \

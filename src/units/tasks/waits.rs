@@ -18,7 +18,8 @@ use thread_times::ThreadTimes;
 pub(crate) const SPEC: Spec = Spec {
     name: "waits",
     about: "where the time of each thread goes: CPU, run queue, locks, disks, network, pipes, timers, waiting for work",
-    words: "slow why where wall second wait budget time blocked request thread breakdown",
+    words: "slow why where wall second wait sleep idle hang stuck budget time blocked request thread throttle quota \
+            breakdown",
     help: "A row is a thread, or a pool: threads of one program with one name, apart from numbers in it; Enter unfolds \
            it. The parts of a row add up to its wall time. User, kernel and interrupts on top of the thread divide the \
            exact time on CPUs by samples of a clock (-F, 499 Hz); 'ran' is time on CPUs of threads without a sample. \

@@ -39,15 +39,14 @@ impl NamedProcesses {
     }
 }
 
-/// Formats `nginx runs as 29169, 29171: -p 29169,29171`.
+/// Formats `nginx runs as 29169, 29171`; of many `nginx runs in 40 processes, started by 29169`.
 impl std::fmt::Display for NamedProcesses {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let shown: Vec<String> = self.pids.keys().take(LISTED).map(i32::to_string).collect();
-        write!(f, "{} runs as {}", self.word, shown.join(", "))?;
-        if self.pids.len() > LISTED {
-            write!(f, " and {} more", self.pids.len() - LISTED)?;
+        let pids = self.list().replace(',', ", ");
+        match self.pids.len() {
+            ..=LISTED => write!(f, "{} runs as {pids}", self.word),
+            n => write!(f, "{} runs in {n} processes; the others descend from {pids}", self.word),
         }
-        write!(f, ": -p {}", self.list())
     }
 }
 
@@ -74,10 +73,10 @@ mod tests {
 
     #[test]
     fn a_word_is_answered_with_the_processes_that_it_names() {
-        assert_eq!(named(&[(29169, 1), (29171, 29169)]).to_string(), "nginx runs as 29169, 29171: -p 29169,29171");
+        assert_eq!(named(&[(29169, 1), (29171, 29169)]).to_string(), "nginx runs as 29169, 29171");
         let many: Vec<(i32, i32)> = [(10, 1), (50, 1)].into_iter().chain((11..20).map(|pid| (pid, 10))).collect();
         let text = named(&many).to_string();
-        assert_eq!(text, "nginx runs as 10, 11, 12, 13, 14, 15, 16, 17 and 3 more: -p 10,50");
+        assert_eq!(text, "nginx runs in 11 processes; the others descend from 10, 50");
     }
 
     #[test]

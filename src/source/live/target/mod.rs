@@ -63,7 +63,7 @@ impl Target {
             let word = word.trim();
             let id = word.parse::<i32>().ok().filter(|id| *id > 0);
             id.ok_or_else(|| match NamedProcesses::find(word) {
-                Some(named) => named.to_string(),
+                Some(named) => format!("{named}: -p {}", named.list()),
                 None => format!("{word} is not a process id, and no process of that name runs"),
             })
         };

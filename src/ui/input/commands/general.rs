@@ -136,7 +136,7 @@ commands! { SESSION "Session" {
     COPY "copy" ["y", "Y", "ctrl-y"] "copy the view as text to the clipboard"
         says "clipboard yank" => Plain(|app| app.copy());
     WRITE "write" ["W"] "write the view as text to a file"
-        says "export text print" (Argument::of("file", "write to", ArgumentKind::Text))
+        says "export text print" (Argument::of("file", "write the view to the file", ArgumentKind::Text))
         => Asked(|app, path| app.write(path), |_| String::new());
     COMMAND_LINE "command-line" ["K"] "copy the command line that shows this view" => Plain(|app| app.copy_command());
     MARK "mark" ["'"] "' and a letter: go to that mark, or set it here; '' lists marks" (Argument::named("letter [note]"))

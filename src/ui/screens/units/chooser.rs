@@ -186,7 +186,10 @@ mod tests {
             ("where", "waits"),
             ("wall", "waits"),
             ("latency", "rundelay"),
-            ("network", "percpu-stat"),
+            ("network", "tcp"),
+            ("sleep", "waits"),
+            ("idle", "waits"),
+            ("which file is missing", "files"),
             ("tcp", "tcp"),
             ("refused", "tcp"),
             ("file", "files"),
@@ -208,7 +211,7 @@ mod tests {
             ("deadlock", "locks"),
             ("errno", "syscalls"),
             ("rundelay", "rundelay"),
-            ("", "trace"),
+            ("", "waits"),
         ] {
             assert_eq!(first(typed), Some(name), "{typed}");
         }

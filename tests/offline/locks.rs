@@ -3,7 +3,7 @@
 use perfprof_tui::panel::Panel;
 use perfprof_tui::units::kit::UnitSample;
 
-use crate::common::scenes::{MS, locks, scene, unlock, wait};
+use crate::common::scenes::{MS, locks, scene, switch, unlock, wait};
 use crate::common::stage::{Stage, Value, cell, number, rows};
 
 const LOCK: &[&str] = &["main", "take", "pthread_mutex_lock", "__lll_lock_wait", "futex_[k]"];
@@ -39,13 +39,82 @@ fn a_chain_leads_to_what_the_last_holder_does() {
             "held by back-4 100.0 %",
             "blocked in fsync < slow_disk < main",
             "ran in slow_work < main",
+            "not known",
         ]
     );
-    assert_eq!(rows(chain).depth, [0, 1, 2, 3, 4, 4]);
-    let ns = (0..6).map(|row| number(chain, row, "ns") as u64 / MS).collect::<Vec<_>>();
-    // Another lock's wait counts from the moment at which a thread waits for the holder.
-    assert_eq!(ns, [26, 25, 24, 24, 12, 8]);
+    assert_eq!(rows(chain).depth, [0, 1, 2, 3, 4, 4, 4]);
+    let ns = (0..7).map(|row| number(chain, row, "ns") as u64 / MS).collect::<Vec<_>>();
+    // Another lock's wait counts from the moment at which a thread waits for the holder, and its parts in proportion:
+    // 24 of 25 ms.
+    assert_eq!(ns, [26, 25, 24, 23, 11, 7, 3]);
     assert_eq!(column(panel(&panels, "Holders"), "stack"), ["pthread_mutex_unlock < middle_round < main"]);
+}
+
+/// Three threads wait for one that runs for a while, and then for the CPU: no line is larger than the one above it.
+#[test]
+fn the_parts_of_a_chain_add_up() {
+    let mut stage = locks();
+    for (at, tid) in [(1, 1), (2, 2), (3, 3)] {
+        wait(&mut stage, at * MS, tid, 0xa000, 4, LOCK);
+    }
+    let stack = stage.stack(&["main", "work"]);
+    let runs = UnitSample { tid: 4, stack, period: 10 * MS, ..stage.hit(3, 11 * MS) };
+    stage.give(runs, &[]);
+    switch(&mut stage, 21 * MS, 0, (4, 0x100), 9);
+    switch(&mut stage, 91 * MS, 0, (9, 0x100), 4);
+    unlock(&mut stage, 101 * MS, 4, 1, UNLOCK);
+    let panels = stage.panels();
+    let chain = panel(&panels, "Chain");
+    assert_eq!(number(panel(&panels, "Locks"), 0, "waited_ns") as u64 / MS, 101 + 100 + 99);
+    assert_eq!(
+        column(chain, "step"),
+        [
+            "app, front, middle waited for mutex take 0xa000 (300 ms summed over threads)",
+            "held by back-4 100.0 %",
+            "runnable, waited for a CPU",
+            "ran in work < main",
+            "not known",
+        ]
+    );
+    let ns = (0..5).map(|row| number(chain, row, "ns") as u64 / MS).collect::<Vec<_>>();
+    assert_eq!(ns, [101, 100, 70, 10, 20]);
+    // The waits that the loss cuts are in no line.
+    stage.lose(None, 101 * MS, 102 * MS, 5);
+    wait(&mut stage, 110 * MS, 2, 0xa000, 4, LOCK);
+    stage.until(130 * MS);
+    let panels = stage.panels();
+    let chain = panel(&panels, "Chain");
+    let (depths, ns) = (&rows(chain).depth, (0..rows(chain).depth.len()).map(|row| number(chain, row, "ns") as u64));
+    let ns: Vec<u64> = ns.collect();
+    for (at, depth) in depths.iter().enumerate() {
+        let below = (at + 1..ns.len()).take_while(|row| depths[*row] > *depth).filter(|row| depths[*row] == depth + 1);
+        assert!(below.map(|row| ns[row]).sum::<u64>() <= ns[at], "{}", chain.to_text());
+    }
+}
+
+/// The main thread joins another one, in a wait by its number; a robust mutex has the bit of waiters as well.
+#[test]
+fn a_wait_for_the_end_of_a_thread_is_no_lock() {
+    let mut stage = locks();
+    stage.event(4, "syscalls:sys_enter_futex", &["long uaddr", "long op", "long val"], "\"\"");
+    let enter = |stage: &mut Stage, at: u64, tid: i32, values: [i64; 3]| {
+        let hit = UnitSample { tid, ..stage.hit(4, at * MS) };
+        stage.give(hit, &values.map(Value::N));
+    };
+    // FUTEX_WAIT_BITSET | FUTEX_CLOCK_REALTIME.
+    enter(&mut stage, 1, 1, [0xf000, 0x109, 4]);
+    enter(&mut stage, 2, 2, [0xa000, 0x80, 2]);
+    enter(&mut stage, 3, 3, [0xb000, 0x09, 4 | 0x8000_0000]);
+    unlock(&mut stage, 6 * MS, 4, 2, UNLOCK);
+    stage.until(100 * MS);
+    let panels = stage.panels();
+    let table = panel(&panels, "Locks");
+    assert_eq!(column(table, "kind"), ["futex", "futex", "join"]);
+    assert_eq!(column(table, "lock"), ["0xa000", "0xb000", "0xf000"]);
+    assert_eq!(column(table, "holder"), ["back-4 100.0 %", "", "thread back-4 until it ends"]);
+    let chain = panel(&panels, "Chain");
+    assert_eq!(chain.title, "Chains of 2 locks");
+    assert!(column(chain, "step").contains(&"thread back-4 until it ends".to_owned()), "{}", chain.to_text());
 }
 
 #[test]

@@ -1,17 +1,20 @@
 //! `locks`: waits for locks, their holders, and the holders' activities.
 
 mod addresses;
+mod chain;
 pub(crate) mod lock_names;
 mod lock_table;
 mod panels;
 
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
+
 use crate::event::format::Format;
 use crate::units::kit::prelude::*;
 use crate::units::kit::tables::stack_labels::ByStack;
 use crate::units::kit::waits::classes::Sleep;
-use crate::units::kit::waits::sched::{self, SchedEvent, SchedReader, WakeContext};
+use crate::units::kit::waits::sched::{self, SchedEvent, SchedReader, WakeContext, state};
 use crate::units::kit::{Programs, WakerReader};
 
 use addresses::LockKey;
@@ -34,12 +37,15 @@ pub(crate) const SPEC: Spec = Spec {
            priority inheritance; such a name has the mark 'as the lock says', because the program may write anything \
            there, and is used only if it is a thread of the process. Chain shows for the selected lock what its \
            holders did while others waited: functions that they ran (samples of a clock, -F, 99 Hz), places where \
-           they slept, and locks that they waited for, with the holders of these. Threads that wait for each other in \
-           a circle for 100 ms are reported as a deadlock. Condition variables, semaphores and joins come after the \
-           locks: their 'holder' is the thread that signaled. Kernel locks need the events lock:contention_begin and \
-           _end (Linux 5.19); spinlocks have no holder, because no thread is woken. Recordings need the events \
-           syscalls:sys_enter_futex, syscalls:sys_exit_futex, sched:sched_switch and sched:sched_waking with stacks \
-           (record -g).",
+           they slept, waits for a CPU, and locks that they waited for, with the holders of these; in text, for the \
+           first three locks with holders. Its times are wall time, so that a moment in which several threads wait \
+           counts once. Below a lock that a holder waited for, they are shares of this wait, as of all waits for that \
+           lock. A remainder of 5 % or more is 'not known': the lock did not name its owner, or records are missing. \
+           Threads that wait for each other in a circle for 100 ms are reported as a deadlock. Condition variables, \
+           semaphores and joins come after the locks: their 'holder' is the thread that signaled, or whose end a join \
+           waits for. Kernel locks need the events lock:contention_begin and _end (Linux 5.19); spinlocks have no \
+           holder, because no thread is woken. Recordings need the events syscalls:sys_enter_futex, \
+           syscalls:sys_exit_futex, sched:sched_switch and sched:sched_waking with stacks (record -g).",
     example: "perfprof-tui locks -p 1234",
     output: "\
 $ perfprof-tui locks -p 4733 --batch --duration 3 --panel Locks
@@ -71,6 +77,10 @@ const MOST_TID: i64 = 1 << 22;
 const OWNER_AT: u64 = 8;
 /// The result of a wait that did not take place, because the word had changed.
 const CHANGED: i64 = -11;
+/// `FUTEX_WAIT` and `FUTEX_WAIT_BITSET`, by which glibc waits for the end of a thread.
+const PLAIN_WAITS: &[i64] = &[0, 9];
+/// Limit of threads that wait for a CPU.
+const MOST_RUNNABLE: usize = 1 << 20;
 
 #[derive(Clone, Debug)]
 struct FutexFields {
@@ -119,6 +129,8 @@ struct Locks {
     user: LockTable,
     kernel: LockTable,
     asleep: OpenSpans<i32, (), RetainedStack>,
+    /// The threads that wait for a CPU, and since when.
+    runnable: FxHashMap<i32, u64>,
     before: InitiallyBlocked,
     slept_in: StackLabels,
     has_addresses: bool,
@@ -149,6 +161,13 @@ impl Locks {
         (process == pid || operation & PRIVATE == 0).then_some(tid)
     }
 
+    /// Returns the thread for whose end another one waits. Its number is in a futex of all processes, which the kernel
+    /// clears at its end (CLONE_CHILD_CLEARTID). A lock with its owner there has the bit of waiters as well.
+    fn joined(word: i64, pid: i32, tid: i32, operation: i64, cx: &Context<'_>) -> Option<i32> {
+        let may_join = operation & PRIVATE == 0 && PLAIN_WAITS.contains(&(operation & OPERATION));
+        Self::owner(word, pid, PRIVATE, cx).filter(|joined| may_join && *joined != tid)
+    }
+
     /// Adds the threads that waited before the first record.
     fn take_up(&mut self, time: u64, cx: &mut Context<'_>) {
         self.before.ask(cx);
@@ -160,12 +179,15 @@ impl Locks {
                 continue;
             }
             let is_owned = OWNED.contains(&(operation & OPERATION));
-            let at = address.saturating_add(if is_owned { 0 } else { OWNER_AT });
-            let word = cx.session.peek(thread.pid, at, 4).unwrap_or(0) as i64;
-            let owner = Self::owner(word & OWNER_BITS, thread.pid, operation, cx);
+            let word_at = |address: u64| cx.session.peek(thread.pid, address, 4).unwrap_or(0) as i64;
+            let joined = Self::joined(word_at(address), thread.pid, thread.tid, operation, cx);
+            let owner_at = address.saturating_add(if is_owned { 0 } else { OWNER_AT });
+            let named = || Self::owner(word_at(owner_at) & OWNER_BITS, thread.pid, operation, cx);
+            let owner = joined.or_else(named);
             owner.into_iter().for_each(|tid| drop(cx.comm(tid)));
             let lock = self.key(thread.pid, address, operation, cx);
             self.user.wait(thread.tid, lock, time, RetainedStack::NONE, owner);
+            self.user.set_end(lock, joined.is_some());
         }
     }
 
@@ -175,14 +197,13 @@ impl Locks {
         if !WAITS.contains(&(operation & OPERATION)) || !cx.counts(hit.cpu) || !cx.follows(hit.tid) {
             return;
         }
-        // A futex of all processes that contains a thread is cleared at the end of that (CLONE_CHILD_CLEARTID).
-        let value = fields.value.as_ref().filter(|_| operation & PRIVATE == 0).map_or(0, |value| value.get(hit.raw));
-        let joined = Self::owner(value, hit.pid, PRIVATE, cx).filter(|tid| *tid != hit.tid);
+        let value = fields.value.as_ref().map_or(0, |value| value.get(hit.raw));
+        let joined = Self::joined(value, hit.pid, hit.tid, operation, cx);
         let owner = joined.or_else(|| Self::owner(fields.owner(operation, hit.raw), hit.pid, operation, cx));
         cx.comm(hit.tid);
         let lock = self.key(hit.pid, address, operation, cx);
         self.user.wait(hit.tid, lock, hit.time, hit.stack, owner);
-        self.user.locks.get_mut(&lock).into_iter().for_each(|of| of.is_end = joined.is_some());
+        self.user.set_end(lock, joined.is_some());
     }
 
     fn returned(&mut self, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
@@ -211,19 +232,40 @@ impl Locks {
     }
 
     fn awake(&mut self, tid: i32, time: u64) {
-        if let Some(span) = self.asleep.take(&tid)
+        let Some(span) = self.asleep.take(&tid) else { return };
+        if !self.user.waiting.contains_key(&tid) {
+            self.user.did(tid, Deed::Slept(span.with), span.since, time);
+        }
+        self.becomes_runnable(tid, time);
+    }
+
+    fn becomes_runnable(&mut self, tid: i32, time: u64) {
+        if self.runnable.len() >= MOST_RUNNABLE {
+            self.runnable.clear();
+        }
+        self.runnable.insert(tid, time);
+    }
+
+    /// A thread runs. The time until it runs after its wait for a lock is part of that wait.
+    fn runs(&mut self, tid: i32, time: u64) {
+        self.awake(tid, time);
+        if let Some(since) = self.runnable.remove(&tid)
             && !self.user.waiting.contains_key(&tid)
         {
-            self.user.did(tid, Deed::Slept(span.with), span.since, time);
+            self.user.did(tid, Deed::Runnable, since, time);
         }
     }
 
     fn scheduled(&mut self, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
         match self.reader.read(hit, cx.names) {
             Some(SchedEvent::Switch(switch)) => {
-                self.awake(switch.next, hit.time);
+                self.runs(switch.next, hit.time);
+                self.runnable.remove(&switch.prev);
+                let is_over = switch.prev <= 0 || switch.prev_state & (state::DEAD | state::ZOMBIE) != 0;
                 if switch.prev > 0 && Sleep::of(switch.prev_state).is_some() {
                     self.asleep.begin(switch.prev, (), hit.time, hit.stack);
+                } else if !is_over {
+                    self.becomes_runnable(switch.prev, hit.time);
                 }
             }
             Some(SchedEvent::Wakeup(wakeup)) => {
@@ -238,7 +280,14 @@ impl Locks {
         }
     }
 
+    /// A sample of a clock in a thread: it runs, also if no record shows since when.
+    fn sampled(&mut self, hit: &UnitSample<'_>) {
+        self.runnable.remove(&hit.tid);
+        self.user.did(hit.tid, Deed::Ran(hit.stack), hit.time.saturating_sub(hit.period), hit.time);
+    }
+
     fn forget_thread(&mut self, tid: i32, time: u64) {
+        self.runnable.remove(&tid);
         self.user.forget_thread(tid, time);
         self.kernel.forget_thread(tid, time);
     }
@@ -276,7 +325,7 @@ impl Unit for Locks {
     fn record(&mut self, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
         self.take_up(hit.time, cx);
         match hit.role {
-            CLOCK => self.user.did(hit.tid, Deed::Ran(hit.stack), hit.time.saturating_sub(hit.period), hit.time),
+            CLOCK => self.sampled(hit),
             ENTER => self.entered(hit, cx),
             EXIT => self.returned(hit, cx),
             BEGIN => self.contended(hit, cx),
@@ -303,13 +352,14 @@ impl Unit for Locks {
     }
 
     fn on_switch_in(&mut self, _cpu: u32, tid: i32, time: u64, _cx: &mut Context<'_>) {
-        self.awake(tid, time);
+        self.runs(tid, time);
     }
 
     fn lost(&mut self, _lost: &LostEvents) {
         self.user.forget();
         self.kernel.forget();
         self.asleep.forget();
+        self.runnable.clear();
         self.before.forget();
     }
 

@@ -25,6 +25,10 @@ pub(crate) struct LockName {
     pub(super) is_of_glibc: bool,
 }
 
+/// The kind of a futex without functions that tell more.
+pub(crate) const FUTEX: &str = "futex";
+/// The kind of waits for the end of a thread.
+pub(crate) const JOIN: &str = "join";
 /// Kinds of locks with several words.
 pub(super) const CONDITION: &str = "condition variable";
 pub(super) const GLOBAL: &str = "Python's global lock";
@@ -59,9 +63,9 @@ const KINDS: &[(&str, &str, bool)] = &[
     ("pthread_rwlock", "rwlock", false),
     ("pthread_cond", CONDITION, true),
     ("pthread_barrier", "barrier", true),
-    ("pthread_join", "end of a thread", true),
-    ("clockjoin", "end of a thread", true),
-    ("JoinHandle", "end of a thread", true),
+    ("pthread_join", JOIN, true),
+    ("clockjoin", JOIN, true),
+    ("JoinHandle", JOIN, true),
     ("sem_wait", "semaphore", true),
     ("sem_timedwait", "semaphore", true),
     ("sem_clockwait", "semaphore", true),
@@ -70,7 +74,7 @@ const KINDS: &[(&str, &str, bool)] = &[
     ("PyThread_acquire_lock", "Python lock", false),
     ("acquire_timed", "Python lock", false),
     ("PyMutex_Lock", "Python mutex", false),
-    ("_wait_for_tstate_lock", "end of a thread", true),
+    ("_wait_for_tstate_lock", JOIN, true),
     ("Condition.wait", "condition variable", true),
     ("Semaphore.acquire", "semaphore", true),
     ("sync::mutex", "mutex", false),
@@ -162,7 +166,7 @@ const KERNEL_WAITS: &[&str] = &[
 impl LockName {
     /// Names a futex from the stack of a wait, the outermost function first.
     pub(crate) fn of_futex(frames: &[FrameName]) -> Self {
-        let mut name = Self { kind: "futex".into(), ..Self::default() };
+        let mut name = Self { kind: FUTEX.into(), ..Self::default() };
         let mut is_native = true;
         for frame in frames.iter().rev().filter(|frame| !frame.kind.is_kernel()) {
             let is_of_glibc = GLIBC_WAITS.iter().any(|part| frame.text.contains(part));
@@ -192,7 +196,7 @@ impl LockName {
 
     /// Names a futex whose word is a thread's number, which the kernel clears at the end of the thread.
     pub(super) fn of_end(name: Self) -> Self {
-        Self { kind: "end of a thread".into(), is_queue: true, ..name }
+        Self { kind: JOIN.into(), is_queue: true, ..name }
     }
 
     /// Names a kernel lock from the flags of its contention (LCB_F_* in include/trace/events/lock.h) and the stack.
@@ -223,6 +227,11 @@ impl LockName {
         let taker = frames.iter().rev().take_while(|frame| frame.kind.is_kernel()).find(|frame| !is_wait(frame));
         let taken_in = taker.map(|frame| frame.text.clone()).unwrap_or_default();
         Self { kind: format!("{kind}{mode}").into(), taken_in, ..Self::default() }
+    }
+
+    /// Returns whether only its address is known.
+    pub(super) fn is_unnamed(&self) -> bool {
+        self.variable.is_empty() && self.taken_in.is_empty()
     }
 
     /// Returns whether the lock is the same for all waits in its taker: its futexes belong to the waiting threads.
@@ -332,7 +341,7 @@ mod tests {
         assert_eq!(of("do_futex_wait < __new_sem_wait_slow64", &["want", "main"]), is("Python lock", "want", false));
         assert_eq!(of("pthread_cond_timedwait", &["work", "main"]), is("Python's global lock", "work", false));
         let join = ["Thread._wait_for_tstate_lock", "Thread.join", "main"];
-        assert_eq!(of("__new_sem_wait_slow64", &join), is("end of a thread", "Thread.join", true));
+        assert_eq!(of("__new_sem_wait_slow64", &join), is(JOIN, "Thread.join", true));
         assert_eq!(of("sem_wait", &["Condition.wait", "Queue.get"]), is("condition variable", "Queue.get", true));
     }
 

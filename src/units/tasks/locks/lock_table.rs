@@ -17,6 +17,8 @@ pub(super) type ThreadStack = (i32, RetainedStack);
 pub(super) enum Deed {
     Ran(RetainedStack),
     Slept(RetainedStack),
+    /// It waited for a CPU.
+    Runnable,
     WaitedFor(LockKey),
 }
 
@@ -43,20 +45,74 @@ pub(super) struct Lock {
     /// How often the owner in the lock released it, and another thread did.
     pub(super) confirmed: u64,
     pub(super) contradicted: u64,
-    /// When the present waiters' waits began.
+    /// When the present waiters' waits began, or the last release: the start of the present holder's time.
     since: u64,
     /// How many of the waiters were not released, and the time up to which their waits are in `pending`.
     blocked: u64,
     counted: u64,
     /// Time of waits since the last release: it belongs to the next releaser.
     pending: u64,
+    /// The same in wall time: each moment counts once, however many threads wait.
+    pending_wall: u64,
+    /// Wall time in which any thread waited.
+    contended: u64,
+    /// Wall time by the thread that held it.
+    held: FxHashMap<i32, u64>,
 }
 
 impl Lock {
     /// Counts the waits up to now, before their number changes.
     fn count(&mut self, now: u64) {
-        let ns = now.saturating_sub(std::mem::replace(&mut self.counted, now));
+        let ns = now.saturating_sub(self.counted);
+        self.counted = self.counted.max(now);
         self.pending = self.pending.saturating_add(self.blocked.saturating_mul(ns));
+        if self.blocked > 0 {
+            self.pending_wall = self.pending_wall.saturating_add(ns);
+        }
+        if !self.waiters.is_empty() {
+            self.contended = self.contended.saturating_add(ns);
+        }
+    }
+
+    /// Returns the wall time of its waits up to now, and how it divides.
+    pub(super) fn wall_times(&self, now: u64) -> WallTimes {
+        let (contended, unreleased) = (self.contended, self.pending_wall);
+        let mut of = WallTimes { contended, unreleased, held: self.held.clone(), named: Vec::new() };
+        let ns = now.saturating_sub(self.counted);
+        if self.blocked > 0 {
+            of.unreleased = of.unreleased.saturating_add(ns);
+        }
+        if !self.waiters.is_empty() {
+            of.contended = of.contended.saturating_add(ns);
+        }
+        if let Some(owner) = self.owner {
+            of.named.extend((!of.held.contains_key(&owner)).then_some(owner));
+            *of.held.entry(owner).or_default() += std::mem::take(&mut of.unreleased);
+        }
+        of
+    }
+}
+
+/// The wall time in which threads waited for a lock.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct WallTimes {
+    /// The whole. It is at least the sum of the others; the rest is the time from a release until a waiter ran.
+    pub(super) contended: u64,
+    /// Time since the last release, if the holder is not known.
+    pub(super) unreleased: u64,
+    /// Time by holder, including the owner that the lock names now.
+    pub(super) held: FxHashMap<i32, u64>,
+    /// The owners that only the lock names: they have not released it yet.
+    pub(super) named: Vec<i32>,
+}
+
+impl WallTimes {
+    /// Adds those of another futex of the lock.
+    pub(super) fn add(&mut self, other: Self) {
+        self.contended += other.contended;
+        self.unreleased += other.unreleased;
+        self.named.extend(other.named);
+        other.held.into_iter().for_each(|(tid, ns)| *self.held.entry(tid).or_default() += ns);
     }
 }
 
@@ -119,6 +175,13 @@ impl LockTable {
         }
     }
 
+    /// Notes whether threads wait there for the end of another one.
+    pub(super) fn set_end(&mut self, lock: LockKey, is_end: bool) {
+        if let Some(of) = self.locks.get_mut(&lock) {
+            of.is_end = is_end;
+        }
+    }
+
     fn set_owner(&mut self, lock: LockKey, owner: Option<i32>) {
         let Some(of) = self.locks.get_mut(&lock) else { return };
         let before = std::mem::replace(&mut of.owner, owner);
@@ -144,7 +207,10 @@ impl LockTable {
         let Some(of) = self.locks.get_mut(&lock) else { return };
         of.count(now);
         of.blocked = of.blocked.saturating_sub(1);
+        of.since = now;
         let ns = std::mem::take(&mut of.pending);
+        let is_listed = of.held.len() < MOST_THREADS || of.held.contains_key(&by);
+        *of.held.entry(if is_listed { by } else { OTHERS }).or_default() += std::mem::take(&mut of.pending_wall);
         match of.owner {
             Some(owner) if owner == by => of.confirmed += 1,
             Some(_) => of.contradicted += 1,
@@ -174,21 +240,22 @@ impl LockTable {
     fn leave(&mut self, tid: i32, now: u64) -> Option<Waiting> {
         let wait = self.waiting.remove(&tid)?;
         if let Some(of) = self.locks.get_mut(&wait.lock) {
+            of.count(now);
             of.waiters.remove(&tid);
             if wait.released.is_none() {
-                of.count(now);
                 of.blocked = of.blocked.saturating_sub(1);
             }
         }
         Some(wait)
     }
 
-    /// Adds what a thread did to the locks that it holds and others wait for.
+    /// Adds what a thread did to the locks that it holds and others wait for. A sample stands for its whole period.
     pub(super) fn did(&mut self, tid: i32, deed: Deed, since: u64, until: u64) {
         let Some(held) = self.held.get(&tid) else { return };
         for lock in held {
             let Some(of) = self.locks.get_mut(lock).filter(|of| !of.waiters.is_empty()) else { continue };
-            let ns = until.saturating_sub(since.max(of.since).max(self.start));
+            let begin = if matches!(deed, Deed::Ran(_)) { since } else { since.max(of.since) };
+            let ns = until.saturating_sub(begin.max(self.start));
             if ns > 0 {
                 *bounded(&mut of.deeds, (tid, deed), Deed::Ran(RetainedStack::NONE)) += ns;
             }
@@ -253,7 +320,7 @@ impl LockTable {
         for of in self.locks.values_mut() {
             of.waiters.clear();
             of.owner = None;
-            (of.blocked, of.pending) = (0, 0);
+            (of.blocked, of.pending, of.pending_wall) = (0, 0, 0);
         }
     }
 
@@ -346,6 +413,35 @@ mod tests {
         assert_eq!((of.waits.sum, of.waits.n, of.ready), (31 * MS + 23 * MS, 2, 2 * MS));
         assert_eq!((of.confirmed, of.contradicted), (1, 0));
         assert!(of.waiters.is_empty() && table.waiting.is_empty());
+    }
+
+    #[test]
+    fn a_moment_in_which_several_threads_wait_counts_once() {
+        let mut table = LockTable::default();
+        table.wait(2, LOCK, 0, stack(1), None);
+        table.wait(3, LOCK, 10 * MS, stack(1), None);
+        table.wait(4, LOCK, 10 * MS, stack(1), None);
+        table.release(2, 10, stack(5), 30 * MS);
+        table.end(2, 31 * MS);
+        let times = table.locks[&LOCK].wall_times(35 * MS);
+        assert_eq!((times.contended, times.unreleased), (35 * MS, 5 * MS));
+        assert_eq!(times.held[&10], 30 * MS);
+        for tid in [3, 4] {
+            table.release(tid, 2, stack(6), 40 * MS);
+            table.end(tid, 42 * MS);
+        }
+        let times = table.locks[&LOCK].wall_times(50 * MS);
+        assert_eq!((times.contended, times.unreleased, times.held[&2]), (42 * MS, 0, 10 * MS));
+        // The time of a wait whose end was lost belongs to no holder.
+        table.wait(2, LOCK, 60 * MS, stack(1), Some(10));
+        assert_eq!(table.locks[&LOCK].wall_times(65 * MS).held[&10], 35 * MS, "the owner that the lock names");
+        table.forget();
+        table.wait(2, LOCK, 70 * MS, stack(1), None);
+        table.release(2, 3, stack(5), 71 * MS);
+        table.end(2, 71 * MS);
+        let times = table.locks[&LOCK].wall_times(80 * MS);
+        assert_eq!([times.held[&10], times.held[&3]], [30 * MS, MS]);
+        assert!(times.contended >= times.held.values().sum::<u64>());
     }
 
     /// CPython's lock: each wait ends by a timer after 5 ms, and is repeated.

@@ -1,9 +1,9 @@
-//! The panels of locks: rows, waiters, holders, the chain of a lock, flame graph.
+//! The panels of locks: rows, waiters, holders, flame graph.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 use crate::panel::row_order::arrange;
 use crate::panel::stacks::FrameName;
@@ -19,29 +19,38 @@ use super::lock_table::{Deed, Lock, LockTable, OTHERS, ThreadStack};
 
 /// A lock as a row.
 pub(super) struct LockRow {
-    is_kernel: bool,
-    key: LockKey,
-    name: LockName,
+    pub(super) is_kernel: bool,
+    pub(super) key: LockKey,
+    /// All its futexes, [`Self::key`] first.
+    pub(super) keys: Vec<LockKey>,
+    pub(super) name: LockName,
     waits: Stats,
     /// Including the waits that have not ended.
-    ns: u64,
+    pub(super) ns: u64,
     ready: u64,
     waiting: u64,
-    holder: Arc<str>,
+    pub(super) holder: Arc<str>,
     holder_in: Arc<str>,
     /// Times by waiter, and by holder, with their stacks.
-    sites: WaitSites,
+    pub(super) sites: WaitSites,
     holders: Vec<(ThreadStack, u64)>,
 }
 
 impl LockRow {
     fn merge(&mut self, other: Self) {
+        self.keys.extend(other.keys);
         self.waits.merge(&other.waits);
         self.ns += other.ns;
         self.ready += other.ready;
         self.waiting += other.waiting;
         self.sites.extend(other.sites);
         self.holders.extend(other.holders);
+    }
+
+    /// Returns the place of its kind in the table: locks, then futexes without any name or holder, then queues.
+    fn rank(&self) -> u8 {
+        let is_unknown = &*self.name.kind == lock_names::FUTEX && self.name.is_unnamed() && self.holder.is_empty();
+        if self.name.is_queue { 2 } else { u8::from(is_unknown) }
     }
 
     /// Merges the rows of one lock; each has the name and holder of the first.
@@ -78,7 +87,7 @@ fn whole_lock(is_kernel: bool, key: LockKey, name: &LockName) -> (bool, LockKey)
 }
 
 /// Waits of a lock by waiter and stack: their time and number.
-type WaitSites = Vec<(ThreadStack, (u64, u64))>;
+pub(super) type WaitSites = Vec<(ThreadStack, (u64, u64))>;
 
 /// Returns the waits of a lock, including those that have not ended, the longest first.
 fn wait_sites(table: &LockTable, of: &Lock, now: u64) -> WaitSites {
@@ -91,32 +100,31 @@ fn wait_sites(table: &LockTable, of: &Lock, now: u64) -> WaitSites {
 }
 
 /// An activity of a holder, its time, and the lock if it waited for one.
-type DeedRow = (Arc<str>, u64, Option<LockKey>);
+pub(super) type DeedRow = (Arc<str>, u64, Option<LockKey>);
 
 /// Locks that the table shows, those with the longest waits.
 pub(super) const MOST_ROWS: usize = 200;
-/// Holders and their deeds that a chain shows at each step, and its steps.
-const NAMED: usize = 3;
-const DEEPEST: usize = 8;
+/// Holders and their deeds that a chain shows at each step.
+pub(super) const NAMED: usize = 3;
 
 fn row_id(is_kernel: bool, key: LockKey) -> u64 {
     id(&(is_kernel, key))
 }
 
 /// Returns a share of a time in words.
-fn percent(part: u64, whole: u64) -> String {
+pub(super) fn percent(part: u64, whole: u64) -> String {
     unit::percent(100.0 * part as f64 / whole.max(1) as f64)
 }
 
 /// Sums up times by a part of their key, the longest first.
-fn sums<K: Ord + Copy>(all: impl Iterator<Item = (K, u64)>) -> Vec<(K, u64)> {
+pub(super) fn sums<K: Ord + Copy>(all: impl Iterator<Item = (K, u64)>) -> Vec<(K, u64)> {
     let mut sums: BTreeMap<K, u64> = BTreeMap::new();
     all.for_each(|(key, ns)| *sums.entry(key).or_default() += ns);
     by_weight(sums, |ns| *ns)
 }
 
 impl Locks {
-    fn table(&self, is_kernel: bool) -> &LockTable {
+    pub(super) fn table(&self, is_kernel: bool) -> &LockTable {
         if is_kernel { &self.kernel } else { &self.user }
     }
 
@@ -133,12 +141,12 @@ impl Locks {
         let rows = keys.into_iter().filter_map(|(is_kernel, key)| self.row(at, is_kernel, key));
         let mut rows = LockRow::by_lock(rows);
         arrange(&mut rows, |a, b| {
-            let place = |row: &LockRow| (row.name.is_queue, std::cmp::Reverse(row.ns), row.is_kernel, row.key);
+            let place = |row: &LockRow| (row.rank(), std::cmp::Reverse(row.ns), row.is_kernel, row.key);
             place(a).cmp(&place(b))
         });
         let selected = at.selected(0).and_then(|id| rows.iter().find(|row| row_id(row.is_kernel, row.key) == id));
         let chosen = selected.or(rows.first());
-        let chain = self.chain(at, chosen);
+        let chain = self.chain(at, &rows, selected);
         vec![
             Self::lock_panel(at, &rows, total, more).noted(self.note(at)),
             chain,
@@ -207,7 +215,8 @@ impl Locks {
         let (holder, holder_in) = self.holder(at, is_kernel, key);
         let name = self.name_by_sites(at, is_kernel, key, &sites);
         let ns = waits.sum;
-        Some(LockRow { is_kernel, key, name, waits, ns, ready, waiting, holder, holder_in, sites, holders })
+        let keys = vec![key];
+        Some(LockRow { is_kernel, key, keys, name, waits, ns, ready, waiting, holder, holder_in, sites, holders })
     }
 
     /// Returns the name of a lock from its waits, the longest first.
@@ -242,25 +251,29 @@ impl Locks {
         let mut by_thread = sums(of.holders.iter().map(|((tid, _), ns)| (*tid, *ns)));
         let all: u64 = by_thread.iter().map(|(_, ns)| ns).sum();
         by_thread.retain(|(tid, _)| *tid != OTHERS);
-        let (name, tid): (Arc<str>, i32) = match (by_thread.first(), of.owner) {
-            (Some((tid, ns)), _) if *ns > 0 => (format!("{} {}", at.task(*tid), percent(*ns, all)).into(), *tid),
-            (_, Some(owner)) => (format!("{} (as the lock says)", at.task(owner)).into(), owner),
+        let (name, tid): (String, i32) = match (by_thread.first(), of.owner) {
+            (Some((tid, _)), None) if of.is_end => (until_its_end(at, *tid), *tid),
+            (_, Some(tid)) if of.is_end => (until_its_end(at, tid), tid),
+            (Some((tid, ns)), _) if *ns > 0 => (format!("{} {}", at.task(*tid), percent(*ns, all)), *tid),
+            (_, Some(owner)) => (format!("{} (as the lock says)", at.task(owner)), owner),
             _ => return ("".into(), "".into()),
         };
         let release = sums(of.holders.iter().filter(|((by, _), _)| *by == tid).map(|((_, stack), ns)| (*stack, *ns)));
-        let place = match (self.deeds(at, is_kernel, key, tid).into_iter().next(), release.first()) {
+        let place = match (self.deeds(at, is_kernel, &[key], tid).into_iter().next(), release.first()) {
             (Some((deed, ..)), _) => deed,
             (None, Some((stack, _))) => self.worked_in(at, *stack),
             (None, None) => "".into(),
         };
-        (name, place)
+        (name.into(), place)
     }
 
     /// Returns what a holder did while others waited for a lock, up to now, as texts: the longest first.
-    fn deeds(&mut self, at: &Moment<'_>, is_kernel: bool, key: LockKey, tid: i32) -> Vec<DeedRow> {
-        let Some(of) = self.table(is_kernel).locks.get(&key) else { return Vec::new() };
-        let own = of.deeds.iter().filter(|((by, _), _)| *by == tid).map(|((_, deed), ns)| (*deed, *ns));
-        let all: Vec<(Deed, u64)> = own.chain(self.present_deed(at, of, tid).filter(|_| !is_kernel)).collect();
+    pub(super) fn deeds(&mut self, at: &Moment<'_>, is_kernel: bool, keys: &[LockKey], tid: i32) -> Vec<DeedRow> {
+        let mut all: Vec<(Deed, u64)> = Vec::new();
+        for of in keys.iter().filter_map(|key| self.table(is_kernel).locks.get(key)) {
+            all.extend(of.deeds.iter().filter(|((by, _), _)| *by == tid).map(|((_, deed), ns)| (*deed, *ns)));
+            all.extend(self.present_deed(at, of, tid).filter(|_| !is_kernel));
+        }
         let mut by_text: BTreeMap<Arc<str>, (u64, Option<LockKey>)> = BTreeMap::new();
         for (deed, ns) in all {
             let (text, next) = self.deed_text(at, deed);
@@ -272,12 +285,13 @@ impl Locks {
         list
     }
 
-    /// Returns what the owner of a lock does now: waits for another lock, or sleeps.
+    /// Returns what the owner of a lock does now: waits for another lock, sleeps, or waits for a CPU.
     fn present_deed(&self, at: &Moment<'_>, of: &Lock, tid: i32) -> Option<(Deed, u64)> {
         let longest = self.user.open(of, at.now).map(|(_, _, ns)| ns).max().filter(|_| of.owner == Some(tid))?;
         let wait = self.user.waiting.get(&tid).map(|wait| (Deed::WaitedFor(wait.lock), wait.since));
         let sleep = || self.asleep.get(&tid).map(|span| (Deed::Slept(span.with), span.since));
-        let (deed, since) = wait.or_else(sleep)?;
+        let runnable = || self.runnable.get(&tid).map(|since| (Deed::Runnable, *since));
+        let (deed, since) = wait.or_else(sleep).or_else(runnable)?;
         Some((deed, at.now.saturating_sub(since).min(longest)))
     }
 
@@ -295,6 +309,7 @@ impl Locks {
         match deed {
             Deed::Ran(stack) => (format!("ran in {}", self.worked_in(at, stack)).into(), None),
             Deed::Slept(stack) => (format!("blocked in {}", self.slept_in.line(at, stack)).into(), None),
+            Deed::Runnable => ("runnable, waited for a CPU".into(), None),
             Deed::WaitedFor(lock) => (format!("waited for {}", self.lock_text(at, lock)).into(), Some(lock)),
         }
     }
@@ -386,51 +401,6 @@ impl Locks {
             .noted(notes.join("; "))
     }
 
-    /// The activities of a lock's holders, through the locks that they waited for themselves.
-    fn chain(&mut self, at: &Moment<'_>, row: Option<&LockRow>) -> Panel {
-        let mut steps = ChainSteps::default();
-        if let Some(row) = row {
-            let mut waiters = sums(row.sites.iter().map(|((tid, _), (ns, _))| (*tid, *ns)));
-            waiters.retain(|(tid, _)| *tid != OTHERS);
-            let names: Vec<Arc<str>> = waiters.iter().take(NAMED).map(|(tid, _)| at.comm(*tid)).collect();
-            let more = waiters.len().saturating_sub(NAMED);
-            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            let lock = format!("{} {}", row.name.kind, row.name.text(row.key));
-            steps.add(0, row.ns, format!("{}{more} waited for {lock}", names.join(", ")));
-            self.chain_of(at, row.is_kernel, row.key, 1, &mut steps);
-        }
-        let rows = Sheet::of(0..steps.list.len(), |i| i as u64)
-            .right("ns", "Time", 9, |i| time(steps.list[i].1))
-            .left("step", "Chain", 0, |i| text(steps.list[i].2.clone()))
-            .rows();
-        let depth = steps.list.iter().map(|(depth, ..)| *depth).collect();
-        Panel::new(titled("Chain", row), Body::Tree(Rows { depth, ..rows }))
-    }
-
-    fn chain_of(&mut self, at: &Moment<'_>, is_kernel: bool, key: LockKey, depth: u16, steps: &mut ChainSteps) {
-        let Some(of) = self.table(is_kernel).locks.get(&key) else { return };
-        if usize::from(depth) > DEEPEST || !steps.seen.insert((is_kernel, key)) {
-            return;
-        }
-        let mut holders = sums(of.holders.iter().filter(|(_, ns)| **ns > 0).map(|((tid, _), ns)| (*tid, *ns)));
-        let all: u64 = holders.iter().map(|(_, ns)| ns).sum();
-        holders.retain(|(tid, _)| *tid != OTHERS);
-        if let Some(owner) = of.owner.filter(|owner| !holders.iter().any(|(tid, _)| tid == owner)) {
-            holders.push((owner, 0));
-        }
-        holders.truncate(NAMED);
-        for (tid, held) in holders {
-            let share = if held > 0 { percent(held, all) } else { "as the lock says".to_owned() };
-            steps.add(depth, held, format!("held by {} {share}", at.task(tid)));
-            for (deed, ns, next) in self.deeds(at, is_kernel, key, tid).into_iter().take(NAMED) {
-                steps.add(depth + 1, ns, deed);
-                if let Some(next) = next {
-                    self.chain_of(at, false, next, depth + 2, steps);
-                }
-            }
-        }
-    }
-
     fn graph(&self, at: &Moment<'_>, rows: &[LockRow]) -> Panel {
         let mut stacks = Vec::new();
         for row in rows.iter().filter(|row| !row.name.is_queue) {
@@ -458,19 +428,11 @@ fn in_variable(at: &Moment<'_>, name: LockName, variable: Option<RetainedStack>)
     }
 }
 
-fn titled(title: &str, row: Option<&LockRow>) -> String {
+/// Describes the thread for whose end others wait.
+pub(super) fn until_its_end(at: &Moment<'_>, tid: i32) -> String {
+    format!("thread {} until it ends", at.task(tid))
+}
+
+pub(super) fn titled(title: &str, row: Option<&LockRow>) -> String {
     row.map_or_else(|| title.to_owned(), |row| format!("{title} of {}", row.name.text(row.key)))
-}
-
-/// The lines of a chain: depth, time and text.
-#[derive(Default)]
-struct ChainSteps {
-    list: Vec<(u16, u64, Arc<str>)>,
-    seen: FxHashSet<(bool, LockKey)>,
-}
-
-impl ChainSteps {
-    fn add(&mut self, depth: u16, ns: u64, text: impl Into<Arc<str>>) {
-        self.list.push((depth, ns, text.into()));
-    }
 }

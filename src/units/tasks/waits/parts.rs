@@ -6,7 +6,7 @@ use crate::units::kit::waits::classes::{Sleep, WaitClass};
 use crate::units::kit::waits::sleep;
 use crate::units::kit::waits::wakers::Cause;
 
-use crate::units::tasks::locks::lock_names::LockName;
+use crate::units::tasks::locks::lock_names::{self, LockName};
 
 /// A part of a thread's wall time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -240,8 +240,8 @@ impl SleepPlace {
     fn of_futex(frames: &[FrameName]) -> Self {
         let name = LockName::of_futex(frames);
         match &*name.kind {
-            "futex" => Self::Futex,
-            "end of a thread" => Self::Child,
+            lock_names::FUTEX => Self::Futex,
+            lock_names::JOIN => Self::Child,
             _ if name.is_queue => Self::Queue,
             _ => Self::Lock,
         }

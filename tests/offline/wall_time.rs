@@ -154,6 +154,24 @@ fn sleeps_are_those_of_offcpu() {
     }
 }
 
+/// A TCP connection to the same machine: whether its peer is a thread of this machine shows when a wait ends, and holds
+/// for the next wait while that runs.
+#[test]
+fn a_wait_that_runs_is_of_the_part_of_the_earlier_ones() {
+    let receive = ["main", "ask", "__x64_sys_recvfrom_[k]", "tcp_recvmsg_[k]"];
+    let mut stage = waits(&[]);
+    let parts = |stage: &mut Stage| times(&stage.panels(), "victim", &["network_ns", "local_ns"]);
+    switch(&mut stage, 0, 0, (0, 0), 20);
+    leaves(&mut stage, MS, (20, 1), 10, &receive);
+    stage.until(11 * MS);
+    assert_eq!(parts(&mut stage), [10.0, 0.0]);
+    wake(&mut stage, 21 * MS, 10, 20, 0);
+    switch(&mut stage, 22 * MS, 0, (10, 0x100), 20);
+    leaves(&mut stage, 23 * MS, (20, 1), 10, &receive);
+    stage.until(43 * MS);
+    assert_eq!(parts(&mut stage), [0.0, 40.0]);
+}
+
 /// Lost records are not scaled away: the time is unknown, also of sleeps that began before.
 #[test]
 fn lost_records_make_time_unknown() {

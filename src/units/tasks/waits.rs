@@ -27,18 +27,20 @@ pub(crate) const SPEC: Spec = Spec {
            counts as throttled if the CPU idled for a millisecond within the wait: its group had no quota left. On \
            CPUs that never idle, throttled time is part of runnable. Sleep is divided by the functions of the kernel \
            in which the thread sleeps, and by what ends it: locks of user code and of the kernel; disks and file \
-           systems; the network; pipes and sockets within this machine; page faults and reclaim (memory); timers of \
-           the thread itself; ends of child processes and of threads; work: calls that wait for any of several events, \
-           connections and condition variables. 'Other' is sleep in places of no known kind. Unknown is the remainder: \
-           the time before a thread's first record, and time for which records were lost. Active is the time without \
-           timers, children, work, stops and the unknown, and without waits for pipes, sockets and the network that \
-           offcpu calls waiting for work. Each sleep is one of offcpu, with the same time. The other \
-           panels refer to the selected row; Stacks and the flame graph to the selected part as well.",
+           systems; the network; pipes and sockets of this machine, which include TCP connections to it (127.0.0.1), \
+           whose waits a thread ends; page faults and reclaim (memory); timers of the thread itself; ends of child \
+           processes and of threads; work: calls that wait for any of several events, connections and condition \
+           variables. A wait that still runs counts like most earlier ones of the thread in that place. 'Other' is \
+           sleep in places of no known kind. Unknown is the remainder: the time before a thread's first record, and \
+           time for which records were lost. Active is the time without timers, children, work, stops and the \
+           unknown, and without waits for pipes, sockets and the network that offcpu calls waiting for work. Each \
+           sleep is one of offcpu, with the same time. The other panels refer to the selected row; Stacks and the \
+           flame graph to the selected part as well.",
     example: "perfprof-tui waits -p 1234",
     output: "\
 $ perfprof-tui waits -p 8996 --batch --duration 3 --panel Parts
   Time   Share  Times      Max  Part
-5.47 s  60.8 %    122   124 ms  pipe or local socket
+5.47 s  60.8 %    122   124 ms  pipe or socket of this machine
 1.48 s  16.4 %     76           runnable
 1.01 s  11.3 %    100  50.0 ms  timer
 464 ms   5.2 %     33  24.0 ms  lock",

@@ -45,7 +45,7 @@ impl TimePart {
         (Self::Lock, "lock_ns", "Lock", "lock"),
         (Self::Disk, "disk_ns", "Disk", "disk"),
         (Self::Network, "network_ns", "Network", "network"),
-        (Self::Local, "local_ns", "Pipe", "pipe or local socket"),
+        (Self::Local, "local_ns", "Pipe", "pipe or socket of this machine"),
         (Self::Memory, "memory_ns", "Memory", "memory"),
         (Self::Other, "other_ns", "Other", "other sleep"),
         (Self::Timer, "timer_ns", "Timer", "timer"),
@@ -93,8 +93,9 @@ pub(super) enum SleepPlace {
     Memory,
     Disk,
     Timer,
-    /// A pipe, or a socket that leaves the machine only by its name.
+    /// A pipe, or a socket of a kind that never leaves the machine.
     Local,
+    /// A socket of a network: who ends the wait shows whether its peer is on this machine.
     Socket,
     /// A remote file system.
     Remote,

@@ -8,7 +8,8 @@ use crate::panel::stacks::FrameName;
 use crate::session::DsoKind;
 use crate::units::kit::prelude::*;
 use crate::units::kit::waits::classes::WaitClass;
-use crate::units::tasks::offcpu::blocked::waits::Spot;
+use crate::units::kit::waits::wakers::Cause;
+use crate::units::tasks::offcpu::blocked::waits::{Spot, Wait};
 
 use super::Waits;
 use super::parts::{SleepPlace, TimePart, is_interrupt};
@@ -70,6 +71,19 @@ fn behind(at: &Moment<'_>, tid: i32) -> String {
     format!("behind {}", at.comm(tid))
 }
 
+/// Returns what ended most waits of each thread in each place. It stands for the end of a wait that still runs, so that
+/// this rarely moves to another part when it ends.
+fn usual_causes(waits: &[Wait]) -> FxHashMap<(i32, Arc<str>), (u64, Cause)> {
+    let mut usual: FxHashMap<(i32, Arc<str>), (u64, Cause)> = FxHashMap::default();
+    for wait in waits {
+        let Some(cause) = wait.cause.filter(|cause| *cause != Cause::Unrecorded) else { continue };
+        let ended = (wait.stats.n, cause);
+        let most = usual.entry((wait.tid, wait.line.clone())).or_insert(ended);
+        *most = ended.max(*most);
+    }
+    usual
+}
+
 /// Divides a time by weights, so that the shares add up to it.
 fn divided(ns: u64, weights: impl Iterator<Item = u64>, total: u64) -> impl Iterator<Item = u64> {
     let (mut seen, mut given) = (0u128, 0u128);
@@ -120,12 +134,15 @@ impl Waits {
 
     fn sleeps(&mut self, at: &Moment<'_>) -> Vec<TimePiece> {
         let mut pieces = Vec::new();
-        for wait in self.blocked.waits(at) {
+        let waits = self.blocked.waits(at);
+        let usual = usual_causes(&waits);
+        for wait in waits {
             let place = match wait.spot {
                 Spot::Stack(stack) => self.places.get(at, stack, || SleepPlace::of(&at.frames(stack))),
                 Spot::Told(_) => SleepPlace::of(&self.blocked.places.frames(at, wait.spot)),
             };
-            let part = TimePart::of_sleep(wait.sleep, wait.class, wait.cause, place);
+            let cause = wait.cause.or_else(|| usual.get(&(wait.tid, wait.line.clone())).map(|(_, cause)| *cause));
+            let part = TimePart::of_sleep(wait.sleep, wait.class, cause, place);
             pieces.push(TimePiece {
                 tid: wait.tid,
                 part,

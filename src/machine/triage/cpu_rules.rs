@@ -150,11 +150,11 @@ pub(super) fn locks(totals: &Totals<'_>) -> Option<MachineFinding> {
         return None;
     }
     let used = &worst.used;
-    let figure = format!("{waiting:.1} threads wait for a mutex");
+    let figure = format!("{waiting:.1} of its {} threads wait for a mutex", used.threads);
     let weight = 0.75 + 0.05 * waiting;
     let finding =
         MachineFinding::new(Cause::Locks, Severity::Look, weight, figure, Look::unit("locks", Some(used.pid)));
     let finding = MachineFinding { confidence: Confidence::Likely, ..finding };
-    let evidence = format!("average of {} readings of its {} threads", totals.looks, used.threads);
+    let evidence = format!("average of {} readings", totals.looks);
     Some(finding.by(format!("{} {}", used.comm, used.pid)).shown_by(evidence))
 }

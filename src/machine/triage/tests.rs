@@ -158,7 +158,7 @@ fn threads_that_wait_for_a_mutex_are_likely_a_contended_lock() {
     let found = only(Cause::Locks, |one| {
         one.processes = vec![process(5, "lockers", |one| (one.threads, one.locked) = (5, 3))];
     });
-    assert_eq!(found.text(), "locks: 3.0 threads wait for a mutex; lockers 5; average of 10 readings of its 5 threads");
+    assert_eq!(found.text(), "locks: 3.0 of its 5 threads wait for a mutex; lockers 5; average of 10 readings");
     assert_eq!((found.confidence, found.look.key()), (Confidence::Likely, "M locks".to_owned()));
 }
 

@@ -38,6 +38,10 @@ pub struct Ledger {
     pub received: u64,
     /// Those of [`Ledger::received`] whose event is a clock or counts the CPU's work.
     pub timed: u64,
+    /// Records received of events that only units read; [`Ledger::received`] does not include them.
+    pub(crate) unit_records: u64,
+    /// The part of [`Ledger::lost`] that are records of events that only units read.
+    pub(crate) lost_of_units: u64,
 }
 
 impl Ledger {
@@ -56,15 +60,19 @@ impl Ledger {
         self.losses.get(event).map_or(0, of)
     }
 
-    /// Returns the number of lost samples of all events.
+    /// Returns the number of lost samples of all events, including those that only units read.
     pub fn lost(&self) -> u64 {
         (0..self.losses.len()).fold(0, |sum, event| sum.saturating_add(self.lost_of(event)))
     }
 
-    pub(crate) fn lost_percent(&self) -> f64 {
-        let lost = self.lost();
-        let all = lost.saturating_add(self.received);
-        if all == 0 { 0.0 } else { 100.0 * lost as f64 / all as f64 }
+    /// Returns the lost samples of the events that the table shows, and their share in percent.
+    pub(crate) fn lost_samples(&self) -> (u64, f64) {
+        with_share(self.lost().saturating_sub(self.lost_of_units), self.received)
+    }
+
+    /// Returns the lost records of the events that only units read, and their share in percent.
+    pub(crate) fn lost_unit_records(&self) -> (u64, f64) {
+        with_share(self.lost_of_units, self.unit_records)
     }
 
     /// Returns the share of the samples of busy CPUs that arrived, in percent; `None` if that is not known. Some
@@ -72,4 +80,10 @@ impl Ledger {
     pub(crate) fn timed_percent(&self) -> Option<f64> {
         (self.expected > 0).then(|| 100.0 * self.timed as f64 / self.expected as f64)
     }
+}
+
+/// Returns a number of lost records with its percentage of those lost and received.
+fn with_share(lost: u64, received: u64) -> (u64, f64) {
+    let all = lost.saturating_add(received);
+    (lost, if all == 0 { 0.0 } else { 100.0 * lost as f64 / all as f64 })
 }

@@ -454,9 +454,13 @@ fn shares_of_what_came_and_was_lost() {
         let losses = vec![Lost::default(), Lost { recorded, ..Lost::default() }];
         Ledger { losses, received, expected, timed, ..Ledger::default() }
     };
-    assert_eq!(ledger(0, 0, 0, 0).lost_percent(), 0.0);
-    assert_eq!(ledger(1, 3, 0, 0).lost_percent(), 25.0);
-    assert_eq!(ledger(5, 0, 0, 9).lost_percent(), 100.0);
+    assert_eq!(ledger(0, 0, 0, 0).lost_samples(), (0, 0.0));
+    assert_eq!(ledger(1, 3, 0, 0).lost_samples(), (1, 25.0));
+    assert_eq!(ledger(5, 0, 0, 9).lost_samples(), (5, 100.0));
+    // Records of units are not samples of the table, received or lost.
+    let with_unit = Ledger { lost_of_units: 80, unit_records: 20, ..ledger(81, 3, 0, 0) };
+    assert_eq!((with_unit.lost_samples(), with_unit.lost_unit_records()), ((1, 25.0), (80, 80.0)));
+    assert_eq!(with_unit.lost(), 81);
     assert_eq!((ledger(0, 0, 0, 9).timed_percent(), ledger(0, 0, 8, 2).timed_percent()), (None, Some(25.0)));
     let one = Acc { samples: 2, period: 30 };
     assert_eq!((one.percent_of(&Acc { samples: 1, period: 120 }), one.percent_of(&Acc::default())), (25.0, 0.0));

@@ -366,7 +366,7 @@ impl Aggregator {
         self.counted_upto = core.profile.end();
         self.events.clear();
         self.expected.count = 0.0;
-        (core.profile.ledger.received, core.profile.ledger.timed) = (0, 0);
+        (core.profile.ledger.received, core.profile.ledger.timed, core.profile.ledger.unit_records) = (0, 0, 0);
         self.frozen_at = self.frozen_at.map(|_| self.counted_upto);
         self.answers.cache.outdated();
         self.answers.cpus = None;

@@ -87,6 +87,7 @@ impl IngestState {
             self.units.sample(event, &sample, mode, own, &mut self.session, &mut self.profile);
         }
         if self.units.is_quiet(event) {
+            self.profile.ledger.unit_records += 1;
             return;
         }
         if let Some(switches) = &self.running.switches {

@@ -99,12 +99,16 @@ fn pieces(model: &Model, theme: &Theme) -> Vec<Piece> {
         add(counted(answer.view.shown.samples, "sample"), theme.text, if retention.is_some() { 7 } else { 12 });
     }
     add(retention.map_or_else(String::new, |kept| format!("retention {}", clock(kept))), theme.dim, 12);
-    let lost = answer.ledger.lost();
+    let (lost, share) = answer.ledger.lost_samples();
     let lost_text = match lost {
         0 => "lost 0".to_owned(),
-        n => format!("lost {} ({})", thousands(n), percent(answer.ledger.lost_percent())),
+        n => format!("lost {} ({})", thousands(n), percent(share)),
     };
     add(lost_text, if lost > 0 { theme.error } else { theme.dim }, 11);
+    let (lost, share) = answer.ledger.lost_unit_records();
+    if lost > 0 {
+        add(format!("units lost {} ({})", thousands(lost), percent(share)), theme.error, 4);
+    }
     if model.context.slow {
         add("slow link".to_owned(), theme.warning, 8);
     }

@@ -122,7 +122,13 @@ fn losses(model: &Model, theme: &Theme) -> Vec<Styled> {
             &format!("rate × CPUs × seconds; {} arrived, idle CPUs give few or none", percent(share)),
         );
     }
-    row("lost", thousands(ledger.lost()), ledger.lost() > 0, "ring buffers were full: use a larger -m or a lower -F");
+    let (lost, _) = ledger.lost_samples();
+    row("lost", thousands(lost), lost > 0, "ring buffers were full: use a larger -m or a lower -F");
+    let (lost, share) = ledger.lost_unit_records();
+    if lost > 0 {
+        let meaning = format!("records of units, {} of theirs; the table needs none of them", percent(share));
+        row("lost by units", thousands(lost), true, &meaning);
+    }
     row("throttled", thousands(ledger.throttled), ledger.throttled > 0, "times the kernel slowed an event down");
     row("queue full", thousands(ledger.queue_full), ledger.queue_full > 0, "rounds that waited in the ring buffers");
     if let Some(walked) = answer.walked.as_ref().filter(|walked| walked.ends.all() > 0) {

@@ -386,6 +386,14 @@ impl Selection {
         self.rows.columns.iter().filter(says).copied().collect()
     }
 
+    /// Returns the end of the baseline, if the comparison is with the earlier samples of this session.
+    pub(crate) fn compared_past(&self) -> Option<u64> {
+        match self.baseline.as_ref()?.of {
+            BaselineSource::Past(ns) => Some(ns),
+            BaselineSource::Range(_) | BaselineSource::View(_) | BaselineSource::File(_) => None,
+        }
+    }
+
     /// Returns the time range of the baseline, if it is one.
     pub(crate) fn baseline_range(&self) -> Option<(u64, u64)> {
         match self.baseline.as_ref()?.of {

@@ -50,12 +50,31 @@ impl Model {
     }
 
     pub(crate) fn save(&mut self, path: Option<String>, with_digest: bool) {
-        let (path, range) = (path.map(PathBuf::from), self.clock_range());
+        let (path, range) = (path.map(PathBuf::from), self.saved_range());
         let request = match with_digest {
             true => OutsideRequest::SaveWithDigest(path, range),
             false => OutsideRequest::Save(path, range),
         };
         self.effects.push(Effect::Outside(request));
+    }
+
+    /// Returns the range that a snapshot holds, on the session's clock: the selected one, without the earlier samples
+    /// that a comparison has as its baseline.
+    fn saved_range(&self) -> Option<(u64, u64)> {
+        let range = self.clock_range();
+        let Some(past) = self.selection.compared_past() else { return range };
+        let start = self.context.answer.start;
+        let newest = start.saturating_add(self.context.answer.elapsed_ns).saturating_add(1);
+        let (from, until) = range.unwrap_or((start, newest));
+        Some((from.max(start.saturating_add(past)), until))
+    }
+
+    /// Reports a saved snapshot, and which side of a comparison it leaves out.
+    pub(crate) fn saved(&mut self, text: String) {
+        match self.selection.compared_past() {
+            Some(_) => self.say(format!("without the baseline: {text}")),
+            None => self.say(text),
+        }
     }
 
     /// Returns the selected range on the session's clock.

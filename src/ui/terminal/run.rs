@@ -167,7 +167,7 @@ fn take_notice(app: &mut App, engine: &Engine, notice: Notice) {
 
 fn take_outside(app: &mut App, screen: &mut ScreenTerminal, what: OutsideEvent) -> io::Result<()> {
     match what {
-        OutsideEvent::Saved(Ok(text)) => app.model.say(text),
+        OutsideEvent::Saved(Ok(text)) => app.model.saved(text),
         OutsideEvent::Saved(Err(text)) => app.model.error(text),
         OutsideEvent::Baseline(Ok(path)) => app.baseline_read(path),
         OutsideEvent::Baseline(Err(why)) => app.model.baseline_failed(why),

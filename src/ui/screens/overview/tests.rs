@@ -157,6 +157,27 @@ fn a_page_is_saved_next_to_the_recording() {
     assert!(app.model.effects.iter().any(saves), "{:?}", app.model.effects);
 }
 
+/// During a comparison with earlier samples, a snapshot holds the current side, which it shows when it is opened.
+#[test]
+fn a_snapshot_leaves_the_baseline_out() {
+    let mut app = session((80, 24), |_| {});
+    let saved = |app: &App| {
+        app.model.effects.iter().rev().find_map(|effect| match effect {
+            Effect::Outside(OutsideRequest::Save(_, range)) => Some(*range),
+            _ => None,
+        })
+    };
+    app.model.save(None, false);
+    assert_eq!(saved(&app), Some(None));
+    app.model.set_baseline(None);
+    app.set_answer(Arc::new(Answer { elapsed_ns: 25 * SECOND, ..Answer::default() }));
+    app.model.save(None, false);
+    assert_eq!(saved(&app), Some(Some((20 * SECOND, 25 * SECOND + 1))));
+    app.model.go_to_range((19 * SECOND, 23 * SECOND));
+    app.model.save(None, false);
+    assert_eq!(saved(&app), Some(Some((20 * SECOND, 23 * SECOND))));
+}
+
 /// The map's range is answered from the kept figures: the first ten seconds were calm.
 #[test]
 fn a_past_range_has_its_own_findings() {

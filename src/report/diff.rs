@@ -1,9 +1,10 @@
 //! The rows of a comparison of two recordings as a table and as JSON.
 
-use crate::panel::unit::{percent, thousands};
+use crate::panel::unit::thousands;
 use crate::panel::{Cell, Column, Table};
 use crate::query::ColumnKey;
 use crate::query::diff::{DiffRow, DiffSide, NormalizeBy};
+use crate::query::rows::top_table::{signed, value};
 
 /// A row identified by the texts of its keys.
 pub(crate) type Row = DiffRow<Vec<String>>;
@@ -75,18 +76,7 @@ pub(crate) fn table(rows: &[&Row], keys: &[ColumnKey], shape: &DiffTableShape) -
     ];
     columns.extend(shape.formula.then(|| right("formula", "Formula")));
     columns.extend(keys.iter().map(|k| Column::texts(k.name(), k.title())));
-    let value = |v: f64| match per {
-        NormalizeBy::Total => Cell::Percent(v),
-        _ => Cell::Count(v.round() as u64),
-    };
-    let delta = |v: f64| -> Cell {
-        let sign = if v < 0.0 { "-" } else { "+" };
-        let size = match per {
-            NormalizeBy::Total => percent(v.abs()),
-            _ => thousands(v.abs().round() as u64),
-        };
-        Cell::Text(format!("{sign}{size}").into())
-    };
+    let delta = |v: f64| Cell::Text(signed(v, per, |weight| thousands(weight.round() as u64)).into());
     let row = |r: &&Row| {
         let mut cells = vec![
             match compute {
@@ -96,8 +86,8 @@ pub(crate) fn table(rows: &[&Row], keys: &[ColumnKey], shape: &DiffTableShape) -
                 Compute::Weighted(before, after) => Cell::Text(weighted(r, before, after).to_string().into()),
             },
             Cell::Text(r.verdict.sign().into()),
-            value(r.old_value),
-            value(r.new_value),
+            value(r.old_value, per),
+            value(r.new_value, per),
             Cell::Count(r.old.samples),
             Cell::Count(r.new.samples),
         ];

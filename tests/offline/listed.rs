@@ -211,6 +211,8 @@ fn differences_are_computed_and_ordered_as_asked() {
     let shares = |at: usize| column(&by_delta, at).into_iter().map(|text| text.parse::<f64>().expect("a share"));
     let deltas: Vec<f64> = shares(3).zip(shares(2)).map(|(new, old)| new - old).collect();
     assert!(deltas.len() > 3 && deltas.is_sorted_by(|a, b| a >= b), "{deltas:?}");
+    // Differences of shares are percentage points, like on the screen.
+    assert!(column(&by_delta, 0).iter().all(|delta| delta.ends_with(" pp")), "{by_delta}");
     let ratios = rows(&["--compute", "ratio"]);
     assert!(ratios.starts_with("ratio,"), "{ratios}");
     let known: Vec<f64> = column(&ratios, 0).iter().filter_map(|text| text.parse().ok()).collect();

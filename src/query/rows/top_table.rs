@@ -111,15 +111,19 @@ pub fn value(value: f64, per: NormalizeBy) -> Cell {
     }
 }
 
-/// Formats a signed difference, e.g. `▲ +1.2 pp`: shares in percentage points.
+/// Formats a difference with its verdict, e.g. `▲ +1.2 pp`.
 pub fn delta(diff: &RowDiff) -> String {
-    let delta = diff.delta();
+    format!("{} {}", diff.verdict.sign(), signed(diff.delta(), diff.per, short))
+}
+
+/// Formats a signed difference: shares in percentage points, weights by `weight`.
+pub(crate) fn signed(delta: f64, per: NormalizeBy, weight: impl Fn(f64) -> String) -> String {
     let sign = if delta < 0.0 { '-' } else { '+' };
-    let size = match diff.per {
+    let size = match per {
         NormalizeBy::Total => percent(delta.abs()).replace('%', "pp"),
-        _ => short(delta.abs()),
+        NormalizeBy::Second | NormalizeBy::Nothing => weight(delta.abs()),
     };
-    format!("{} {sign}{size}", diff.verdict.sign())
+    format!("{sign}{size}")
 }
 
 /// Returns the lines of a screen as a table.

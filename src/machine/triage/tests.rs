@@ -263,7 +263,7 @@ fn changes_are_against_the_same_time_before() {
     };
     let list = found_in(&history(&busy("nginx", SECOND / 2), &busy("php", SECOND * 6 / 10)), &[], false);
     let [found] = &list[..] else { panic!("{list:?}") };
-    assert_eq!((found.cause, &*found.culprit), (Cause::Changed, "+php 0.60 CPUs, −nginx 0.50 CPUs"));
+    assert_eq!((found.cause, &*found.culprit), (Cause::Changed, "+php 0.60 CPUs, -nginx 0.50 CPUs"));
     let same = history(&busy("nginx", SECOND / 2), &busy("nginx", SECOND * 52 / 100));
     assert_eq!(found_in(&same, &[], false), []);
 }

@@ -30,6 +30,12 @@ pub fn percent(value: f64) -> String {
     }
 }
 
+/// Formats an amount of CPU time per time, `0.91 CPU`, with two decimals. Positive values that round to zero are
+/// `<0.01 CPU`.
+pub fn cpus(busy: f64) -> String {
+    if busy > 0.0 && busy < 0.005 { "<0.01 CPU".to_owned() } else { format!("{busy:.2} CPU") }
+}
+
 /// Formats nanoseconds to three digits: `850 ns`, `12.3 µs`, `4.56 s`.
 pub fn duration(ns: u64) -> String {
     match scaled(ns as f64, &["ns", "µs", "ms", "s"]) {
@@ -72,6 +78,7 @@ mod tests {
             (percent(0.0), percent(0.01), percent(43.04), percent(100.0)),
             ("0.0 %".into(), "<0.1 %".into(), "43.0 %".into(), "100.0 %".into())
         );
+        assert_eq!([0.0, 0.004, 0.005, 1.5].map(cpus), ["0.00 CPU", "<0.01 CPU", "0.01 CPU", "1.50 CPU"]);
         assert_eq!((percent(-0.0), percent(-0.1)), ("0.0 %".into(), "-0.1 %".into()));
         assert_eq!((clock(42_900_000_000), clock(3_723_000_000_000)), ("00:42".into(), "1:02:03".into()));
         let durations = [850, 12_340, 999_600, 4_560_000_000, 75_000_000_000].map(duration);

@@ -6,9 +6,11 @@ use crate::common::cells::{cells, row};
 use crate::common::harness::{Harness, messages};
 use perfprof_tui::engine::Clock;
 use perfprof_tui::panel::text::printable;
+use perfprof_tui::profile::Acc;
 use perfprof_tui::query::Answer;
 use perfprof_tui::query::cpus::CpuAnswer;
 use perfprof_tui::query::cpus::cpu_use::CpuUse;
+use perfprof_tui::query::diff::DiffSide;
 use perfprof_tui::ui::Level;
 
 fn incident(width: u16, height: u16) -> Harness {
@@ -173,8 +175,8 @@ fn the_load_says_whose_it_is() {
     };
     for (target, cpus, words) in [
         ("", "", "  CPU busy 47 %"),
-        ("pid 7", "", "  uses 94 % of a CPU"),
-        ("2 cgroups", "0-1", "  uses 94 % of a CPU"),
+        ("pid 7", "", "  0.94 CPU"),
+        ("2 cgroups", "0-1", "  0.94 CPU"),
         ("", "0-1", "  CPU 0-1 busy 47 %"),
         ("", "0,2,4,6,8,10,12,14,16,18,20,22,24", "  these CPUs busy 47 %"),
     ] {
@@ -203,6 +205,14 @@ fn the_second_line_says_how_much_cpu_is_used() {
     assert!(narrow.ends_with("  0.91 CPU"), "{narrow}");
     let of_machine = line(160, filtered, "", true);
     assert!(of_machine.ends_with("0.91 CPU of 2: user 62 % kernel 33 % softirq 5 %"), "{of_machine}");
+    // Shares add up to 100 % on both sides of a comparison, so the sums are shown.
+    let compared = answered(160, "b", |answer| {
+        answer.view.cpu_use = Some(CpuUse { cpus: 1.5, sampled: 2, modes: [100.0, 0.0, 0.0, 0.0], of_machine: false });
+        let side = |period| DiffSide { total: Acc { samples: 9, period }, seconds: 2.0 };
+        answer.view.sides = Some((side(1_000_000_000), side(3_000_000_000)));
+    });
+    let line = compared.text().lines().nth(1).unwrap_or_default().trim_end().to_owned();
+    assert!(line.ends_with("  0.50 CPU → 1.50 CPU"), "{line}");
 }
 
 /// A large share of a machine that hardly works is not hot.

@@ -1,5 +1,7 @@
 //! The CPU time behind the samples that are shown: how many CPUs they use, and in which mode.
 
+use crate::panel::unit::cpus;
+
 /// The distinguished modes of a CPU, in the order of [`CpuUse::modes`].
 const MODES: [&str; 4] = ["user", "kernel", "softirq", "irq"];
 /// A mode below this percentage is left out, except for user and kernel.
@@ -50,15 +52,11 @@ impl CpuUse {
 
     /// Describes the use in a long and a brief text.
     pub(crate) fn words(&self) -> [String; 2] {
-        let cpus = match self.cpus {
-            cpus if cpus > 0.0 && cpus < 0.01 => "<0.01".to_owned(),
-            cpus => format!("{cpus:.2}"),
-        };
         let of = match self.of_machine && self.sampled > 0 {
             true => format!(" of {}", self.sampled),
             false => String::new(),
         };
-        let brief = format!("{cpus} CPU{of}");
+        let brief = format!("{}{of}", cpus(self.cpus));
         let modes = MODES.iter().zip(self.modes).enumerate();
         let modes = modes.filter(|(at, (_, share))| *at < 2 || *share >= LEAST);
         let modes: Vec<String> = modes.map(|(_, (mode, share))| format!("{mode} {share:.0} %")).collect();

@@ -88,6 +88,11 @@ impl Verdict {
         }
     }
 
+    /// Returns its name in a sentence.
+    pub(crate) fn meaning(self) -> &'static str {
+        if self == Self::Noise { "within chance" } else { self.word() }
+    }
+
     /// Returns the sign that represents it without color.
     pub(crate) fn sign(self) -> &'static str {
         match self {
@@ -243,6 +248,7 @@ mod tests {
         assert_eq!(verdict((acc(50), acc(100)), (acc(60), acc(300))), Verdict::Shrank);
         let all = [Verdict::Grew, Verdict::Shrank, Verdict::New, Verdict::Gone, Verdict::Noise];
         assert_eq!(all.map(Verdict::word), ["grew", "shrank", "new", "gone", "noise"]);
+        assert_eq!(all.map(Verdict::meaning), ["grew", "shrank", "new", "gone", "within chance"]);
         assert_eq!(all.map(Verdict::sign), ["▲", "▼", "+", "-", "~"]);
     }
 

@@ -6,7 +6,8 @@ use crate::event::CallGraph;
 use crate::lang::counted;
 use crate::machine::sampler::CpuRow;
 use crate::panel::text::{clean, fit, fit_end, width};
-use crate::panel::unit::{bytes, clock, percent, thousands};
+use crate::panel::unit::{bytes, clock, cpus, percent, thousands};
+use crate::query::diff::DiffSide;
 use crate::session::Origin;
 use crate::session::machine::Ticks;
 use crate::session::recorder;
@@ -263,7 +264,7 @@ fn machine(model: &Model, room: usize) -> String {
         (None, _) if used.is_some() && model.context.answer.cpus.is_empty() && is_narrowed(model.frame.tab) => {
             used.map(|used| used.words().to_vec()).unwrap_or_default()
         }
-        (None, Some(busy)) if of_target => vec![format!("uses {:.0} % of a CPU", busy * by_cpu.sampled as f64)],
+        (None, Some(busy)) if of_target => vec![cpus(busy / 100.0 * by_cpu.sampled as f64)],
         (None, Some(busy)) if !model.context.answer.cpus.is_empty() => {
             let of = |cpus: &str| format!("{cpus} busy {busy:.0} %");
             vec![of(&format!("CPU {}", model.context.answer.cpus)), of("these CPUs")]
@@ -288,7 +289,8 @@ fn narrowed(model: &Model, trail: &[String], room: usize) -> String {
         false => String::new(),
     };
     let used = model.context.answer.view.cpu_use.filter(|_| is_narrowed(model.frame.tab));
-    let [long, brief] = used.map_or_else(Default::default, |used| used.words().map(|words| format!("  {words}")));
+    let words = used.map(|used| compared_use(model).map_or_else(|| used.words(), |words| [words.clone(), words]));
+    let [long, brief] = words.map_or_else(Default::default, |words| words.map(|words| format!("  {words}")));
     // The CPU time goes before the share of samples, and its number before the steps that led here.
     let all = [format!("{share}{long}"), long, format!("{share}{brief}"), brief.clone()];
     let all = if used.is_some() { all.to_vec() } else { vec![share] };
@@ -296,6 +298,19 @@ fn narrowed(model: &Model, trail: &[String], room: usize) -> String {
         Some(text) => text,
         None => format!("{}{brief}", last_steps(&by, trail, room.saturating_sub(width(&brief)))),
     }
+}
+
+/// Describes the CPU time of both sides of a comparison, whose shares do not show whether the sum changed; `None` if
+/// the samples tell no time.
+fn compared_use(model: &Model) -> Option<String> {
+    // Time off the CPUs is the other side of the flame graph, not a baseline.
+    let is_off_cpu = model.selection.off_cpu && model.frame.tab == Tab::Flame;
+    model.selection.baseline.as_ref().filter(|_| !is_off_cpu)?;
+    let (old, new) = model.context.answer.view.sides?;
+    let is_time = model.event().is_some_and(|event| event.unit.is_time());
+    let used = |side: DiffSide| cpus(side.total.period as f64 / 1e9 / side.seconds);
+    let is_known = is_time && old.seconds > 0.0 && new.seconds > 0.0;
+    is_known.then(|| format!("{} → {}", used(old), used(new)))
 }
 
 /// Returns the breadcrumb, or its last steps if room is short. A truncated one needs no trailing space.

@@ -52,7 +52,7 @@ impl Model {
                 ));
             }
             self.compare(ComparedWith { label: format!("before {}", clock(at)), of: BaselineSource::Past(at) });
-            return self.say("baseline: earlier samples; b sets it again, B ends the comparison");
+            return self.say("baseline: earlier samples; B ends it, P compares times instead of shares");
         }
         let filter = self.selection.filter.clone();
         let label = filter.as_ref().map_or("all samples", |filter| filter.text()).to_owned();

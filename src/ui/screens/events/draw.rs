@@ -9,7 +9,7 @@ use crate::event::catalogue::EventKind;
 use crate::lang::counted;
 use crate::panel::series::LEVELS;
 use crate::panel::text::{fit, fit_end, wrap};
-use crate::panel::unit::{duration, percent, short, thousands};
+use crate::panel::unit::{cpus, duration, percent, short, thousands};
 use crate::panel::{Align, Cell, Column, Table};
 use crate::query::answer::{EventInfo, Meter};
 use crate::session::Origin;
@@ -205,7 +205,7 @@ fn figure_text(theme: &Theme, info: &EventInfo, figure: EventColumn, room: usize
             (fit_end(&text, room).into_owned(), style)
         }
         // Events that count time are clocks: nanoseconds per second are CPUs.
-        (EventColumn::Rate, Some(m)) if info.unit.is_time() => (format!("{:.2} CPU", m.rate / 1e9), theme.text),
+        (EventColumn::Rate, Some(m)) if info.unit.is_time() => (cpus(m.rate / 1e9), theme.text),
         (EventColumn::Count, Some(m)) if info.unit.is_time() => (duration(m.count), theme.text),
         (EventColumn::Rate, Some(m)) => number(m.rate),
         (EventColumn::Sampled, Some(m)) => number(m.sampled),

@@ -53,9 +53,16 @@ fn line_details(model: &Model, room: usize) -> Option<String> {
     // A row without a function is described by its texts.
     let texts = || line.group.texts().map(|text| clean(text)).collect::<Vec<_>>().join(" ");
     let name = if line.sym.is_empty() { texts().into() } else { clean(&line.sym) };
-    let figures = if line.depth == 0 { format!("{own}  {total}") } else { here };
+    let figures = match line.diff {
+        _ if line.depth > 0 => here,
+        Some(diff) => format!("{} {}  {own}", diff.verdict.sign(), diff.verdict.meaning()),
+        None => format!("{own}  {total}"),
+    };
     let name = fit(&name, room.saturating_sub(width(&figures) + 2).max(room / 3));
     let mut text = format!("{name}  {figures}");
+    if line.depth == 0 && line.diff.is_some() && width(&text) + 2 + width(&total) <= room {
+        text.push_str(&format!("  {total}"));
+    }
     if let Some(wrong) = model.broken(&line.dso) {
         let left = room.saturating_sub(width(&text) + 2);
         text.push_str(&format!("  {}", fit_end(&wrong, left)));

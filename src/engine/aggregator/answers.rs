@@ -90,12 +90,13 @@ impl Aggregator {
             self.frozen_at.unwrap_or(u64::MAX),
         );
         self.answers.cache = cache;
+        let cpus = self.count_cpus(question.cpu, now);
+        seen.set_cpu_use(self.cpu_use(&seen, now), &question);
+        // The order agrees with the shares that are displayed.
         match self.live && self.ended.is_none() && self.frozen_at.is_none() {
             true => self.answers.steady.apply_hysteresis(&mut seen.lines, &question),
             false => self.answers.steady.forget(),
         }
-        let cpus = self.count_cpus(question.cpu, now);
-        seen.set_cpu_use(self.cpu_use(&seen, now), &question);
         self.measure_cost(now);
         let ledger = self.ledger();
         let core = self.ingest.core();

@@ -162,6 +162,20 @@ fn the_header_says_how_far_back_samples_reach() {
     insta::assert_snapshot!("headers", headers);
 }
 
+/// The rows of another grouping have their own heading until the new rows are there.
+#[test]
+fn a_table_has_its_own_heading_until_new_rows_arrive() {
+    let mut harness = incident(100, 24);
+    let lines = |harness: &Harness| harness.text().lines().skip(4).take(16).map(str::to_owned).collect::<Vec<_>>();
+    let before = lines(&harness);
+    harness.app.input(&crossterm::event::Event::Key(crossterm::event::KeyCode::Tab.into()));
+    assert_eq!(lines(&harness), before);
+    assert!(harness.text().contains("grouping the rows…"));
+    harness.settle();
+    assert_ne!(lines(&harness), before);
+    assert!(!harness.text().contains("grouping the rows…"));
+}
+
 /// The load is a share of all CPUs, of some CPUs, or of the target.
 #[test]
 fn the_load_says_whose_it_is() {

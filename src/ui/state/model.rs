@@ -5,6 +5,7 @@ use ratatui::layout::Rect;
 use crate::engine::Request;
 use crate::perfdata::EventDesc;
 use crate::query::answer::EventInfo;
+use crate::query::rows::top_table::TopField;
 use crate::query::{Age, TopLine};
 use crate::session::Origin;
 use crate::source::Control;
@@ -99,6 +100,26 @@ impl Model {
 
     pub(crate) fn event(&self) -> Option<&EventInfo> {
         self.context.answer.events.get(self.selection.event)
+    }
+
+    /// Whether the rows are still those of another grouping, because the answer to the current question is missing.
+    pub(crate) fn awaits_rows(&self) -> bool {
+        let (answer, chosen) = (&self.context.answer, self.selection.rows.keys());
+        !answer.view.lines.is_empty() && !chosen.eq(answer.question.top.keys.iter().copied())
+    }
+
+    /// Returns the columns of the rows that are shown: the selected ones, or those of the previous grouping until the
+    /// new rows arrive.
+    pub(crate) fn shown_fields(&self) -> Vec<TopField> {
+        let fields = self.selection.fields();
+        if !self.awaits_rows() {
+            return fields;
+        }
+        let is_key = |field: &TopField| matches!(field, TopField::Key(_));
+        let at = fields.iter().position(is_key).unwrap_or(fields.len());
+        let mut shown: Vec<TopField> = fields.into_iter().filter(|field| !is_key(field)).collect();
+        shown.splice(at..at, self.context.answer.question.top.keys.iter().copied().map(TopField::Key));
+        shown
     }
 
     /// Returns the displayed event as recorded.

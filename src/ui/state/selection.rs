@@ -158,6 +158,11 @@ impl RowChoice {
         self.reversed = false;
     }
 
+    /// Returns the columns that rows are grouped by.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = ColumnKey> + '_ {
+        self.columns.iter().filter_map(|field| if let TopField::Key(key) = field { Some(*key) } else { None })
+    }
+
     pub(crate) fn order_field(&self) -> TopField {
         match self.order {
             Order::Children => TopField::Children,
@@ -265,8 +270,6 @@ impl Selection {
 
     /// Returns the question shared by all screens, to which a view adds its own part. `asked` is the previous one.
     pub(crate) fn question(&self, context: &SessionContext, tab: Tab, asked: &Question) -> Question {
-        let key = |field: &TopField| if let TopField::Key(key) = field { Some(*key) } else { None };
-        let keys: Vec<ColumnKey> = self.rows.columns.iter().filter_map(key).collect();
         Question {
             generation: asked.generation,
             event: self.event,
@@ -276,7 +279,7 @@ impl Selection {
             // A time range already determines the samples.
             age: if self.range().is_some() { Age::All } else { self.age },
             top: TopSpec {
-                keys,
+                keys: self.rows.keys().collect(),
                 children: self.rows.children,
                 order: self.rows.order,
                 reversed: self.rows.reversed,

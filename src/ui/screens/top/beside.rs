@@ -25,7 +25,7 @@ pub(crate) fn draw(model: &Model, on: &mut Canvas<'_>) {
         (true, Direction::Callers) => "callers of",
         (true, Direction::Callees) => "callees of",
     };
-    let title = match columns::subject(model.selection.rows.columns.iter().copied()) {
+    let title = match columns::subject(model.shown_fields().into_iter()) {
         Some(TopField::Key(ColumnKey::Sym)) => row.sym.to_string(),
         Some(field) => field.cell(row).text(),
         None => row.dso.to_string(),

@@ -9,6 +9,10 @@ use crate::ui::state::Model;
 use crate::ui::widgets::{Canvas, rows};
 
 pub(crate) fn draw(model: &Model, on: &mut Canvas<'_>) {
+    if model.awaits_rows() {
+        on.put(1, 0, "grouping the rows…", on.theme.warning);
+        return;
+    }
     let mut x = 1;
     // Away from the matches the line is the row's alone.
     let is_on_match = model.top.line(&model.context.answer).is_some_and(|line| model.top.hit(line));

@@ -22,7 +22,7 @@ use crate::ui::widgets::Canvas;
 use crate::ui::widgets::rows::{arrow, eighths, light_up, scroll_bar};
 
 pub(crate) fn draw(model: &Model, on: &mut Canvas<'_>) {
-    let spans = columns::spans(on.area.width, &model.selection.fields());
+    let spans = columns::spans(on.area.width, &model.shown_fields());
     heading(model, &spans, on);
     let lines = &model.context.answer.view.lines;
     if lines.is_empty() {

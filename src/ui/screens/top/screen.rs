@@ -21,7 +21,7 @@ fn hit(model: &Model, column: u16, row: u16) -> Option<TopHit> {
     if row < table.y || row >= table.y + table.height || column >= table.x + table.width {
         return None;
     }
-    let spans = columns::spans(table.width, &model.selection.fields());
+    let spans = columns::spans(table.width, &model.shown_fields());
     let span = spans.iter().find(|s| (s.x..=s.x + s.width).contains(&column)).map(|s| (s.field, s.x));
     if row == table.y {
         return span.map(|(field, _)| TopHit::Head(field));
@@ -54,7 +54,7 @@ impl Screen for TopScreen {
     }
 
     fn text(&self, model: &Model) -> Option<String> {
-        Some(shown(&model.context.answer.view.lines, &model.selection.fields()).to_text())
+        Some(shown(&model.context.answer.view.lines, &model.shown_fields()).to_text())
     }
 
     fn click(&mut self, model: &mut Model, x: u16, y: u16) -> Option<&'static Command> {

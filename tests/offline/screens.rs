@@ -162,6 +162,18 @@ fn the_header_says_how_far_back_samples_reach() {
     insta::assert_snapshot!("headers", headers);
 }
 
+/// A part that is dropped for lack of room is dropped at this width whatever the figures are.
+#[test]
+fn larger_figures_leave_the_parts_of_the_header_in_place() {
+    for width in [60, 80, 100, 120, 140] {
+        let parts = |samples: u64| {
+            let text = answered(width, "1", |answer| answer.view.shown.samples = samples).text();
+            text.lines().next().unwrap_or_default().trim().split("  ").count()
+        };
+        assert_eq!(parts(2), parts(999_999), "{width}");
+    }
+}
+
 /// The rows of another grouping have their own heading until the new rows are there.
 #[test]
 fn a_table_has_its_own_heading_until_new_rows_arrive() {

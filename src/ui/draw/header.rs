@@ -24,12 +24,20 @@ struct Piece {
     text: String,
     style: Style,
     weight: u8,
+    /// The cells that it counts for, so that a growing figure does not remove other parts.
+    reserved: usize,
+}
+
+impl Piece {
+    fn cells(&self) -> usize {
+        width(&self.text).max(self.reserved)
+    }
 }
 
 pub(crate) fn draw(model: &Model, on: &mut Canvas<'_>) {
     let mut pieces = pieces(model, on.theme);
     let gap = |piece: &Piece| if piece.weight == RATE { 1 } else { 2 };
-    let total = |pieces: &[Piece]| pieces.iter().map(|p| width(&p.text) + gap(p)).sum::<usize>() + 1;
+    let total = |pieces: &[Piece]| pieces.iter().map(|p| p.cells() + gap(p)).sum::<usize>() + 1;
     while total(&pieces) > usize::from(on.area.width) && pieces.len() > 1 {
         let least = pieces.iter().enumerate().min_by_key(|(_, p)| p.weight).map_or(0, |(i, _)| i);
         pieces.remove(least);
@@ -43,10 +51,13 @@ pub(crate) fn draw(model: &Model, on: &mut Canvas<'_>) {
 
 fn pieces(model: &Model, theme: &Theme) -> Vec<Piece> {
     let answer = &model.context.answer;
+    let flows = model.context.info.origin == Origin::Live || model.context.info.flows;
+    let changes = flows && answer.ended.is_none() && model.frame.size.0 >= ROOMY;
     let mut out = Vec::new();
     let mut add = |text: String, style, weight| {
         if !text.is_empty() {
-            out.push(Piece { text: clean(&text).into_owned(), style, weight });
+            let reserved = if changes { reserved(weight) } else { 0 };
+            out.push(Piece { text: clean(&text).into_owned(), style, weight, reserved });
         }
     };
     let several = model.context.info.hosts.are_many();
@@ -79,25 +90,29 @@ fn pieces(model: &Model, theme: &Theme) -> Vec<Piece> {
         add(fit_end(&format!("capture: {filter}"), 2 * NAMES).into_owned(), theme.warning, 7);
     }
     let time = clock(model.context.elapsed_ns());
+    let late = model.context.behind.late(model.selection.refresh);
     match (&answer.ended, model.selection.frozen, model.context.info.origin) {
-        (Some(_), _, Origin::Recorded) => add(format!("■ file {time}"), theme.dim, 14),
-        (Some(_), _, _) => add(format!("■ ended {time}"), theme.warning, 14),
-        (None, true, _) => add(format!("‖ frozen {time} +{}", thousands(answer.newer)), theme.warning, 14),
-        (None, false, Origin::Live) => add(format!("● live {time}"), theme.good, 14),
-        (None, false, Origin::Recorded) if model.context.info.flows => add(format!("● live {time}"), theme.good, 14),
-        (None, false, Origin::Recorded) => add(loading(model), theme.warning, 14),
+        (Some(_), _, Origin::Recorded) => add(format!("■ file {time}"), theme.dim, STATE),
+        (Some(_), _, _) => add(format!("■ ended {time}"), theme.warning, STATE),
+        (None, true, _) => add(format!("‖ frozen {time} +{}", thousands(answer.newer)), theme.warning, STATE),
+        (None, false, _) if flows => match late {
+            Some(seconds) => add(format!("● view {seconds} s old"), theme.error, STATE),
+            None => add(format!("● live {time}"), theme.good, STATE),
+        },
+        (None, false, _) => add(loading(model), theme.warning, STATE),
     }
     if let Some(name) = &model.frame.reading {
         add(format!("… reading {} to compare", fit(name, NAMES)), theme.warning, 14);
-    }
-    if let Some(seconds) = model.context.behind.late(model.selection.refresh) {
-        add(format!("view {seconds} s old"), theme.error, 12);
     }
     let retention = model.retention();
     if !samples_nothing {
         add(model.age_shown().unwrap_or_default(), theme.text, 10);
         // Without a known time span, the number of samples is less meaningful.
-        add(counted(answer.view.shown.samples, "sample"), theme.text, if retention.is_some() { 7 } else { 12 });
+        add(
+            counted(answer.view.shown.samples, "sample"),
+            theme.text,
+            if retention.is_some() { SAMPLES_AND_SPAN } else { SAMPLES },
+        );
     }
     add(retention.map_or_else(String::new, |kept| format!("retention {}", clock(kept))), theme.dim, 12);
     let (lost, share) = answer.ledger.lost_samples();
@@ -118,8 +133,7 @@ fn pieces(model: &Model, theme: &Theme) -> Vec<Piece> {
     }
     if model.context.info.origin == Origin::Live {
         let cost = answer.cost.own_percent;
-        let (style, weight) = if cost > 10.0 { (theme.warning, 5) } else { (theme.dim, 2) };
-        add(format!("own cost {cost:.1} %"), style, weight);
+        add(format!("own cost {cost:.1} %"), if cost > 10.0 { theme.warning } else { theme.dim }, COST);
     }
     out
 }
@@ -129,6 +143,23 @@ const NAMES: usize = 24;
 
 /// The weight of the rate, which is adjacent to its event.
 const RATE: u8 = 6;
+/// The weights of parts that change every second.
+const STATE: u8 = 14;
+const SAMPLES: u8 = 12;
+const SAMPLES_AND_SPAN: u8 = 7;
+const COST: u8 = 2;
+/// The width from which parts have room for larger figures.
+const ROOMY: u16 = 60;
+
+/// Returns the cells of the longest usual text of a part that changes every second.
+fn reserved(weight: u8) -> usize {
+    match weight {
+        STATE => width("● view 9 s old"),
+        SAMPLES | SAMPLES_AND_SPAN => width("999,999 samples"),
+        COST => width("own cost 10.0 %"),
+        _ => 0,
+    }
+}
 
 /// Returns the machine's name, the names of a few, or their number.
 fn hosts(model: &Model) -> String {

@@ -162,6 +162,23 @@ fn the_header_says_how_far_back_samples_reach() {
     insta::assert_snapshot!("headers", headers);
 }
 
+/// A long name is shortened in its middle, so that columns are straight.
+#[test]
+fn long_names_leave_the_dso_in_its_column() {
+    let mut tables = 0;
+    for width in [48, 52, 56, 64, 80, 100, 140] {
+        let text = incident(width, 24).text();
+        let heading = text.lines().nth(4).unwrap_or_default();
+        let Some(at) = heading.find("DSO").map(|at| heading[..at].chars().count()) else { continue };
+        tables += 1;
+        for row in text.lines().skip(5).take(12) {
+            let cells: Vec<char> = row.chars().collect();
+            assert!(cells[at - 1] == ' ' && cells[at] != ' ', "{width}: {row}");
+        }
+    }
+    assert!(tables >= 4, "{tables} tables with a DSO");
+}
+
 /// A part that is dropped for lack of room is dropped at this width whatever the figures are.
 #[test]
 fn larger_figures_leave_the_parts_of_the_header_in_place() {

@@ -164,7 +164,7 @@ impl Row<'_> {
             on.put(0, 0, "›", on.theme.title);
         }
         let line = self.line;
-        // A name may use the free part of the DSO column after it.
+        // A name may use the DSO column after it if that is empty.
         let mut free = 0;
         let subject = columns::subject(places.spans.iter().map(|span| span.field));
         for (i, span) in places.spans.iter().enumerate().rev() {
@@ -177,7 +177,7 @@ impl Row<'_> {
                         places.spans.get(i + 1).is_some_and(|next| next.field == TopField::Key(ColumnKey::Dso));
                     symbol(model, (span, if behind { free } else { 0 }), line, on);
                 }
-                TopField::Key(ColumnKey::Dso) => free = self.dso(places, i, on),
+                TopField::Key(ColumnKey::Dso) => free = self.dso(span, on),
                 TopField::Delta => {
                     let style = line.diff.map_or(on.theme.dim, |v| on.theme.verdict(v.verdict).1);
                     cell(span, &span.field.cell(line), style, on);
@@ -215,24 +215,14 @@ impl Row<'_> {
         self.line.is_fork() || self.above.is_none_or(|above| what(above) != what(self.line))
     }
 
-    /// Draws the DSO, moved to the right by a long name. Returns the cells left for the name.
-    fn dso(&self, places: &Places<'_>, at: usize, on: &mut Canvas<'_>) -> u16 {
-        let span = &places.spans[at];
+    /// Draws the DSO. Returns the cells left for the name: its column, if the line above has the same DSO.
+    fn dso(&self, span: &TopColumnSpan, on: &mut Canvas<'_>) -> u16 {
         if !self.says(|line| line.dso.clone()) {
             return span.width + 1;
         }
-        let name =
-            at.checked_sub(1).and_then(|at| places.spans.get(at)).filter(|s| s.field == TopField::Key(ColumnKey::Sym));
-        let text = clean(&self.line.dso);
-        let text = fit(&text, usize::from(span.width));
-        let lacks = name.map_or(0, |name| {
-            let wanted = width(&clean(&self.line.sym)) as u16 + columns::name_at(self.line);
-            wanted.saturating_sub(name.width)
-        });
-        let pad = lacks.min(span.width.saturating_sub(width(&text) as u16));
         let style = if self.line.depth > 0 { on.theme.dim } else { on.theme.text };
-        on.put(span.x + pad, 0, &text, style);
-        pad
+        on.put(span.x, 0, &fit(&clean(&self.line.dso), usize::from(span.width)), style);
+        0
     }
 
     /// Draws a share, and after the last one the bar of the sort column.

@@ -8,6 +8,7 @@ use crate::lang::counted;
 use crate::panel::text::{clean, fit, fit_end, width};
 use crate::panel::unit::thousands;
 use crate::panel::{Align, Cell};
+use crate::profile::frames::SymState;
 use crate::query::answer::{FoldMark, MAX_ROWS, TopLine};
 use crate::query::rows::top_table::TopField;
 use crate::query::{ColumnKey, Order};
@@ -68,8 +69,18 @@ fn heading(model: &Model, spans: &[TopColumnSpan], on: &mut Canvas<'_>) {
             Align::Left => 0,
         };
         let style = if ordered { on.theme.head.add_modifier(Modifier::BOLD) } else { on.theme.head };
-        on.put(span.x + pad as u16, 0, &fit_end(&text, room.saturating_sub(pad).max(width(&text).min(room))), style);
+        let x = span.x + pad as u16;
+        let used = on.put(x, 0, &fit_end(&text, room.saturating_sub(pad).max(width(&text).min(room))), style);
+        let note = looked_up(&model.context.answer.view.lines).filter(|_| span.field == TopField::Key(ColumnKey::Sym));
+        if let Some(note) = note.filter(|note| pad + usize::from(used) + 2 + width(note) <= room) {
+            on.put(x + used + 2, 0, note, on.theme.warning);
+        }
     }
+}
+
+/// Returns what the sign after an unfinished name means, if rows have such names.
+fn looked_up(lines: &[TopLine]) -> Option<&'static str> {
+    lines.iter().any(|line| line.state == SymState::Sought).then_some("(… looking up names)")
 }
 
 /// Draws the text for an empty table: the reason and the remedy.
@@ -289,4 +300,17 @@ pub(crate) fn chain_signs(model: &Model, line: &TopLine) -> String {
 pub(crate) fn name<'a>(model: &Model, theme: &Theme, line: &'a TopLine) -> (std::borrow::Cow<'a, str>, Style) {
     let style = if model.top.hit(line) { theme.found } else { theme.class(line.kind, &line.dso_path).0 };
     (clean(&line.sym), style)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unfinished_names_are_explained() {
+        let known = TopLine::staged(1);
+        let sought = TopLine { state: SymState::Sought, ..TopLine::staged(2) };
+        assert_eq!(looked_up(std::slice::from_ref(&known)), None);
+        assert!(looked_up(&[known, sought]).is_some());
+    }
 }

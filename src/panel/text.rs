@@ -100,7 +100,8 @@ pub fn fit_end(text: &str, cells: usize) -> Cow<'_, str> {
     }
     match cells {
         0 => Cow::Borrowed(""),
-        n => Cow::Owned(format!("{}…", prefix(text.chars(), n - 1))),
+        // A name may end with an ellipsis of its own.
+        n => Cow::Owned(format!("{}…", prefix(text.chars(), n - 1).trim_end_matches('…'))),
     }
 }
 
@@ -160,6 +161,7 @@ mod tests {
         assert_eq!(fit("short", 5), "short");
         assert_eq!(fit("abc", 1), "…");
         assert_eq!(fit_end("a long word", 5), "a lo…");
+        assert_eq!(fit_end("libLLVM.so … 9 %", 13), "libLLVM.so …");
         assert_eq!(wrap("busy 10.5 %, and 3 ms", 9), ["busy", "10.5 %,", "and 3 ms"]);
         assert_eq!(wrap("all the % of it", 7), ["all the", "% of it"]);
         assert_eq!(clean("a\x1b[31m\u{9b}\u{202e}"), "a␛[31m\u{fffd}\u{fffd}");

@@ -236,23 +236,25 @@ pub(crate) fn tabs(model: &Model, on: &mut Canvas<'_>) {
         let style = if tab == model.frame.tab { on.theme.title } else { on.theme.dim };
         x += on.put(x, 0, &text, style);
     }
-    let trail = trail(model);
+    let trail = trail(model, true);
     let room = usize::from(on.area.width.saturating_sub(x + 3));
     let (right, style) = match trail.is_empty() {
         true => (machine(model, room), on.theme.text),
-        false => (narrowed(model, &trail, room), on.theme.warning),
+        false => (narrowed(model, [trail, self::trail(model, false)], room), on.theme.warning),
     };
     let at = on.area.width.saturating_sub(width(&right) as u16 + 1).max(x);
     on.put(at, 0, &right, style);
 }
 
-fn trail(model: &Model) -> Vec<String> {
+/// Returns the steps that led to the view; `with_unit` adds the unit of a comparison.
+fn trail(model: &Model, with_unit: bool) -> Vec<String> {
     let mut trail: Vec<String> = model.selection.zooms.iter().map(|z| z.label.clone()).collect();
     if let Some(filter) = &model.selection.filter {
         trail.push(format!("view: {}", filter.text()));
     }
     if let Some(mark) = &model.selection.baseline {
-        trail.push(format!("against {}, {}", mark.label, model.selection.per.unit_label()));
+        let unit = if with_unit { format!(", {}", model.selection.per.unit_label()) } else { String::new() };
+        trail.push(format!("against {}{unit}", mark.label));
     }
     trail
 }
@@ -310,10 +312,10 @@ fn machine(model: &Model, room: usize) -> String {
     words.into_iter().find(|text| width(text) <= room).unwrap_or_default()
 }
 
-/// Describes the filters of the view and the share of samples that pass.
-fn narrowed(model: &Model, trail: &[String], room: usize) -> String {
+/// Describes the filters of the view, in a long or a brief form, and the share of samples that pass.
+fn narrowed(model: &Model, trails: [Vec<String>; 2], room: usize) -> String {
     let (seen, all) = (model.context.answer.view.total, model.context.answer.view.shown);
-    let by = clean(&format!("all › {}", trail.join(" › "))).into_owned();
+    let by = trails.each_ref().map(|trail| clean(&format!("all › {}", trail.join(" › "))).into_owned());
     let is_part = all.samples > 0 && seen.samples < all.samples;
     let share = match is_part {
         true => format!("  shown: {} of samples", percent(seen.percent_of(&all))),
@@ -325,10 +327,10 @@ fn narrowed(model: &Model, trail: &[String], room: usize) -> String {
     // The CPU time goes before the share of samples, and its number before the steps that led here.
     let all = [format!("{share}{long}"), long, format!("{share}{brief}"), brief.clone()];
     let all = if used.is_some() { all.to_vec() } else { vec![share] };
-    match all.into_iter().map(|figures| format!("{by}{figures}")).find(|text| width(text) <= room) {
-        Some(text) => text,
-        None => format!("{}{brief}", last_steps(&by, trail, room.saturating_sub(width(&brief)))),
-    }
+    let mut ways = by.iter().flat_map(|by| all.iter().map(move |figures| format!("{by}{figures}")));
+    let fitting = ways.find(|text| width(text) <= room);
+    let [_, steps] = &trails;
+    fitting.unwrap_or_else(|| format!("{}{brief}", last_steps(&by[1], steps, room.saturating_sub(width(&brief)))))
 }
 
 /// Describes the CPU time of both sides of a comparison, whose shares do not show whether the sum changed; `None` if
@@ -347,7 +349,8 @@ fn compared_use(model: &Model) -> Option<String> {
 /// Returns the breadcrumb, or its last steps if room is short. A truncated one needs no trailing space.
 fn last_steps(whole: &str, trail: &[String], room: usize) -> String {
     let from = |first: usize| clean(&format!("… › {}", trail[first..].join(" › "))).into_owned();
-    let mut ways = std::iter::once(whole.to_owned()).chain((1..trail.len()).map(from));
+    let alone = trail.last().map(|step| clean(step).into_owned());
+    let mut ways = std::iter::once(whole.to_owned()).chain((1..trail.len()).map(from)).chain(alone);
     let found = ways.find(|way| width(way) <= room + 1);
     let last = || if trail.len() > 1 { from(trail.len() - 1) } else { whole.to_owned() };
     found.unwrap_or_else(|| fit_end(&last(), room + 1).into_owned())

@@ -123,10 +123,10 @@ impl Moment<'_> {
             let frame = self.profile.trie.frame(node);
             // The innermost inlined function is nearest to the leaf.
             frames.extend(
-                self.profile.frames.inlined(frame.0).iter().rev().map(|sym| name_in(self.profile, SymId(*sym))),
+                self.profile.frames.inlined(frame.0).iter().rev().map(|sym| shown_name(self.profile, SymId(*sym))),
             );
             if self.profile.frames.syms()[frame.0 as usize] != u32::MAX {
-                let name = name_in(self.profile, self.profile.frames.sym_of(frame));
+                let name = shown_name(self.profile, self.profile.frames.sym_of(frame));
                 frames.push(written(frame, name));
             }
             node = self.profile.trie.parent(node);
@@ -162,7 +162,39 @@ impl Moment<'_> {
     }
 }
 
+/// Returns a symbol's name. Without a function it is the file in brackets, or a name that has brackets itself; folded
+/// stacks have two pairs around such a name.
+fn shown_name(profile: &Profile, sym: SymId) -> FrameName {
+    let name = name_in(profile, sym);
+    let single = name.text.strip_prefix("[[").and_then(|rest| rest.strip_suffix("]]"));
+    let single: Option<Arc<str>> = single.map(|inner| format!("[{inner}]").into());
+    match single {
+        Some(text) => FrameName { text, ..name },
+        None => name,
+    }
+}
+
 /// Whether a thread's name is only its number.
 fn is_number_of(tid: i32, comm: &str) -> bool {
     comm.strip_prefix(':').is_some_and(|rest| rest.parse() == Ok(tid))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::Frame;
+    use crate::session::{MapId, Origin};
+
+    #[test]
+    fn a_file_has_one_pair_of_brackets() {
+        let (mut session, mut profile) = (Session::new(Origin::Recorded), Profile::default());
+        for (path, kind, text) in
+            [("[kernel.kallsyms]", DsoKind::Kernel, "[kernel.kallsyms]"), ("/bin/app", DsoKind::File, "[app]")]
+        {
+            let dso = session.dsos.named(path, kind);
+            let frame = profile.frames.intern(Frame { map: MapId::UNKNOWN, caller: false, ip: text.len() as u64 });
+            profile.frames.set(frame, &dso, 0x10, None);
+            assert_eq!(&*shown_name(&profile, profile.frames.sym_of(frame)).text, text);
+        }
+    }
 }

@@ -115,8 +115,13 @@ const KINDS: &[(&str, &str, bool)] = &[
     ("runtime.mPark", "idle Go worker", true),
 ];
 
-/// Parts of the names of functions between the taker and the system call.
+/// Parts of the names of functions between the taker and the system call, and of libraries without names of functions.
 const WRAPPERS: &[&str] = &[
+    "[libc.so",
+    "[libc-",
+    "[libpthread",
+    "[libstdc++",
+    "[ld-",
     "futex",
     "syscall",
     "__gthread",
@@ -137,8 +142,9 @@ const WRAPPERS: &[&str] = &[
     "AbstractQueuedSynchronizer",
 ];
 
-/// Functions of the kernel that wait for its locks.
+/// Functions of the kernel that wait for its locks, and those whose names are not known yet.
 const KERNEL_WAITS: &[&str] = &[
+    "[kernel.kallsyms]",
     "slowpath",
     "mutex_lock",
     "__mutex",
@@ -318,6 +324,9 @@ mod tests {
                 true,
             ),
             ("", "futex", "", false),
+            // The names of libraries come later, or never.
+            ("[libc.so.6] < [libc.so.6]", "futex", "", false),
+            ("[libc-2.31.so] < [libpthread-2.31.so] < want_lock < waiter", "futex", "want_lock", false),
         ] {
             let name = LockName::of_futex(&if stack.is_empty() { Vec::new() } else { FrameName::parse_all(stack) });
             assert_eq!((&*name.kind, &*name.taken_in, name.is_queue), (kind, taken_in, is_queue), "{stack}");
@@ -363,7 +372,9 @@ mod tests {
         }
         let key = LockKey { space: 0, address: 0x1000 };
         assert_eq!(of(2).text(key), "do_user_addr_fault 0x1000");
-        assert_eq!(LockName::of_kernel(&FrameName::parse_all("main"), 1).text(key), "0x1000");
+        for nameless in ["main", "[kernel.kallsyms]_[k] < [kernel.kallsyms]_[k] < main"] {
+            assert_eq!(LockName::of_kernel(&FrameName::parse_all(nameless), 1).text(key), "0x1000", "{nameless}");
+        }
     }
 
     #[test]

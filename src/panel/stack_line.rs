@@ -34,6 +34,9 @@ const EVERYWHERE: &[&str] = &[
     "clone3",
     "__clone*",
     "main",
+    "<module>*",
+    "Thread._bootstrap*",
+    "Thread.run (threading.py)",
 ];
 
 fn is_everywhere(frame: &str) -> bool {
@@ -46,6 +49,18 @@ fn is_everywhere(frame: &str) -> bool {
 /// Whether a frame has no function name: an address, or a mark such as `[broken]`.
 fn is_unnamed(frame: &str) -> bool {
     frame.starts_with("0x") || frame.starts_with('[')
+}
+
+/// Whether a frame is one of an interpreted program: it has the name of its file behind it, as in `load (app.py)`.
+fn is_interpreted(frame: &str) -> bool {
+    let file = frame.strip_suffix(')').and_then(|rest| rest.rsplit_once(" (")).map(|(_, file)| file);
+    file.is_some_and(|file| file.contains('.') && !file.contains(' '))
+}
+
+/// Returns how little a frame shows of the program: its interpreted functions come first, names that C and C++ reserve
+/// for their libraries last.
+fn distance(frame: &str) -> u8 {
+    if is_interpreted(frame) { 0 } else { 1 + u8::from(frame.starts_with("__")) }
 }
 
 /// Returns a function's name without the version of a shared library's symbol, as in `pthread_cond_wait@@GLIBC_2.3.2`.
@@ -73,15 +88,16 @@ impl<'a> FrameWeights<'a> {
         Self(weights)
     }
 
-    /// The frames from the most to the least informative, without the leaf. First come functions that little of the
-    /// other rows has; of equally frequent ones the outermost, which tells the part of the program, then those next to the leaf.
+    /// The frames from the most to the least informative, without the leaf. First come functions of the program, and of
+    /// these the ones that little of the other rows has; of equally frequent ones the outermost, which tells the part of
+    /// the program, then those next to the leaf.
     fn by_information(&self, frames: &[&str]) -> Vec<usize> {
         let last = frames.len().saturating_sub(1);
         let mut order: Vec<usize> = (1..frames.len()).collect();
         order.sort_by_key(|at| {
             let frame = frames[*at];
             let weight = self.0.get(frame).copied().unwrap_or(1);
-            (is_unnamed(frame), is_everywhere(frame), weight, *at != last, *at)
+            (is_unnamed(frame), is_everywhere(frame), distance(frame), weight, *at != last, *at)
         });
         order
     }
@@ -188,6 +204,21 @@ mod tests {
         let stack = "folio_wait_bit < fdatasync < XLogFlush < CommitTransaction < PostgresMain < main";
         assert_eq!(alone(stack, 62), "folio_wait_bit < fdatasync < XLogFlush … PostgresMain …");
         assert_eq!(alone(stack, 34), "folio_wait_bit … PostgresMain …");
+    }
+
+    #[test]
+    fn frames_of_libraries_are_omitted_before_those_of_the_program() {
+        let stack = "wait_woken < recvfrom < __libc_recv < sock_recv < fetch_price (client.py) < handle (client.py) < \
+                     <module> (client.py)";
+        assert_eq!(
+            alone(stack, 80),
+            "wait_woken < recvfrom … sock_recv < fetch_price (client.py) < handle (client.py)"
+        );
+        assert_eq!(alone(stack, 60), "wait_woken … fetch_price (client.py) < handle (client.py) …");
+        assert_eq!(
+            alone("futex < __lll_lock_wait < pthread_mutex_lock < take < main", 44),
+            "futex … pthread_mutex_lock < take …"
+        );
     }
 
     #[test]

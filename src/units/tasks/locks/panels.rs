@@ -107,6 +107,9 @@ pub(super) const MOST_ROWS: usize = 200;
 /// Holders and their deeds that a chain shows at each step.
 pub(super) const NAMED: usize = 3;
 
+/// The text of a holder's waits for a CPU.
+const RUNNABLE: &str = "runnable, waited for a CPU";
+
 fn row_id(is_kernel: bool, key: LockKey) -> u64 {
     id(&(is_kernel, key))
 }
@@ -259,7 +262,9 @@ impl Locks {
             _ => return ("".into(), "".into()),
         };
         let release = sums(of.holders.iter().filter(|((by, _), _)| *by == tid).map(|((_, stack), ns)| (*stack, *ns)));
-        let place = match (self.deeds(at, is_kernel, &[key], tid).into_iter().next(), release.first()) {
+        // A wait for a CPU is no work; the chain shows it.
+        let work = self.deeds(at, is_kernel, &[key], tid).into_iter().find(|(text, ..)| &**text != RUNNABLE);
+        let place = match (work, release.first()) {
             (Some((deed, ..)), _) => deed,
             (None, Some((stack, _))) => self.worked_in(at, *stack),
             (None, None) => "".into(),
@@ -309,7 +314,7 @@ impl Locks {
         match deed {
             Deed::Ran(stack) => (format!("ran in {}", self.worked_in(at, stack)).into(), None),
             Deed::Slept(stack) => (format!("blocked in {}", self.slept_in.line(at, stack)).into(), None),
-            Deed::Runnable => ("runnable, waited for a CPU".into(), None),
+            Deed::Runnable => (RUNNABLE.into(), None),
             Deed::WaitedFor(lock) => (format!("waited for {}", self.lock_text(at, lock)).into(), Some(lock)),
         }
     }

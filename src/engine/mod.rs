@@ -217,7 +217,8 @@ impl Engine {
         let host = match info.origin {
             Origin::Live => {
                 let notices = notice_tx.clone();
-                Some(HostThread::spawn(options.refresh, move || notices.send(Notice::Host).is_ok())?)
+                let target = info.whom.process_ids();
+                Some(HostThread::spawn(options.refresh, target, move || notices.send(Notice::Host).is_ok())?)
             }
             Origin::Recorded => None,
         };
@@ -352,6 +353,13 @@ impl Engine {
     pub(crate) fn set_host_interval(&self, interval: Duration) {
         if let Some(host) = &self.host {
             host.set_interval(interval);
+        }
+    }
+
+    /// Follows the processes of the view in the figures of /proc.
+    pub(crate) fn follow(&self, processes: Vec<i32>) {
+        if let Some(host) = &self.host {
+            host.follow(processes);
         }
     }
 

@@ -53,7 +53,7 @@ impl FindingKind {
     }
 }
 
-const QUOTA: &str = "its limit of CPU time (cpu.max) is below its demand: raise it, or check its load";
+const QUOTA: &str = "its limit of CPU time is below its demand: raise it, or check its load";
 
 const STOPPED: &str = "a softirq on an idle CPU stops them, or the host runs something else";
 const MISSING_SAMPLES: &str =
@@ -147,7 +147,8 @@ pub fn findings(facts: FindingInput<'_>) -> Vec<CpuFinding> {
         out.extend(missing_ticks(facts, one));
         out.extend(missing_samples(facts, one));
     }
-    out.extend(facts.host.iter().flat_map(|host| &host.quotas).filter_map(|group| quota(facts, group)));
+    let groups = facts.host.iter().flat_map(|host| &host.quotas).filter(|group| group.of_target != Some(false));
+    out.extend(groups.filter_map(|group| quota(facts, group)));
     arrange(&mut out, |a, b| b.share.total_cmp(&a.share).then((a.kind, a.cpu).cmp(&(b.kind, b.cpu))));
     out
 }
@@ -269,7 +270,7 @@ fn quota(facts: FindingInput<'_>, group: &ThrottledGroup) -> Option<CpuFinding> 
     let known = facts.before.iter().any(|f| f.kind == FindingKind::Quota && f.text.starts_with(&text));
     let limit = if known { STAYS * facts.points } else { facts.points };
     let share = group.percent;
-    let text = format!("{text} {share:.0} % of periods, {:.0} ms per second", group.ms);
+    let text = format!("{text} {share:.0} % of periods, {:.0} ms/s", group.ms);
     (share >= limit).then(|| CpuFinding::new(None, FindingKind::Quota, share, text))
 }
 

@@ -15,6 +15,7 @@ use crate::session::machine::{Matrix, Pressure, Stat, Topology, proc};
 
 use super::quotas::Quotas;
 use super::resources::{ResourceWatch, SlowFigures};
+use super::triage::{present, totals};
 use super::work::WorkWatch;
 
 /// The interval of reading /proc/stat, whose figures have a resolution of 10 ms.
@@ -86,6 +87,12 @@ impl HostWatch {
         reader
     }
 
+    /// Follows the processes of the session's target and of the view, which have figures even if others have larger ones.
+    fn follow(&mut self, target: &[i32], viewed: &[i32]) {
+        self.quotas.follow(target.to_vec());
+        self.resources.follow([target, viewed].concat());
+    }
+
     /// Reads /proc/stat.
     pub fn tick(&mut self) {
         let before = monotonic_ns();
@@ -141,9 +148,11 @@ impl HostWatch {
         };
         let mut view = self.cpus.cut(at, &self.slow);
         let since = std::mem::replace(&mut self.quotas_at, at);
-        view.quotas = self.quotas.read(at.saturating_sub(since) as f64 / 1e9);
-        let figures = SlowFigures { pressure: &view.pressure, throttled: &view.quotas };
+        let throttled = self.quotas.read(at.saturating_sub(since) as f64 / 1e9);
+        let figures = SlowFigures { pressure: &view.pressure, throttled: &throttled };
         view.history = self.resources.read(at, &self.stat, ticks_per_second(), figures);
+        // The figures of messages and findings are those of the same time.
+        view.quotas = totals::throttled(&view.history.between(present(&view.history)));
         view.cost = self.cost(at);
         view.notes = self.notes(&view);
         view
@@ -253,16 +262,24 @@ struct SharedWithThread {
     view: Arc<ArcSwap<HostView>>,
     interval: AtomicU64,
     counts_work: AtomicBool,
+    /// The processes of the view, which are followed like those of the target.
+    viewed: parking_lot::Mutex<Vec<i32>>,
     stop: AtomicBool,
 }
 
 impl HostThread {
-    /// Starts the thread, which calls `published` after each view; it ends when that returns false.
-    pub(crate) fn spawn(interval: Duration, published: impl Fn() -> bool + Send + 'static) -> io::Result<Self> {
+    /// Starts the thread for a session with the processes of its target, if it has any. It calls `published` after each
+    /// view, and ends when that returns false.
+    pub(crate) fn spawn(
+        interval: Duration,
+        target: &[i32],
+        published: impl Fn() -> bool + Send + 'static,
+    ) -> io::Result<Self> {
+        let target = target.to_vec();
         let interval = AtomicU64::new(interval_ns(interval));
         let shared = Arc::new(SharedWithThread { interval, ..SharedWithThread::default() });
         let work = shared.clone();
-        let thread = crate::kernel::thread("host", move || work.run(published))?;
+        let thread = crate::kernel::thread("host", move || work.run(&target, published))?;
         Ok(Self { shared, thread })
     }
 
@@ -277,6 +294,11 @@ impl HostThread {
     /// Enables counting of cycles and instructions while they are on the screen.
     pub(crate) fn count_work(&self, on: bool) {
         self.shared.counts_work.store(on, Ordering::Relaxed);
+    }
+
+    /// Follows the processes of the view in addition to those of the target.
+    pub(crate) fn follow(&self, processes: Vec<i32>) {
+        *self.shared.viewed.lock() = processes;
     }
 
     pub(crate) fn set_interval(&self, interval: Duration) {
@@ -296,8 +318,9 @@ fn interval_ns(interval: Duration) -> u64 {
 }
 
 impl SharedWithThread {
-    fn run(&self, published: impl Fn() -> bool) {
+    fn run(&self, target: &[i32], published: impl Fn() -> bool) {
         let mut reader = HostWatch::new(Roots::default());
+        reader.follow(target, &[]);
         reader.cut();
         let mut cut_at = monotonic_ns() + self.interval.load(Ordering::Relaxed);
         while !self.stop.load(Ordering::Relaxed) {
@@ -309,6 +332,7 @@ impl SharedWithThread {
                 continue;
             }
             reader.count_work(self.counts_work.load(Ordering::Relaxed));
+            reader.follow(target, &self.viewed.lock());
             self.view.store(Arc::new(reader.cut()));
             cut_at = monotonic_ns() + self.interval.load(Ordering::Relaxed);
             if !published() {

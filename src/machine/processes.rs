@@ -39,6 +39,9 @@ pub struct ProcessUse {
     pub(crate) major_faults: u64,
     /// The growth of its resident memory in bytes.
     pub(crate) grown: i64,
+    /// Its resident memory in bytes, and the readings for which it has grown steadily ([`steady`]).
+    pub(crate) resident: u64,
+    pub(crate) growing: u32,
     /// Bytes that it read from disks or wrote to them.
     pub(crate) io: u64,
     /// Nanoseconds of CPU time of its children that ended.
@@ -55,6 +58,7 @@ struct Known {
     /// Waits and slices of its threads, and its I/O, where they were read.
     waits: Option<(u64, u64)>,
     io: Option<u64>,
+    growing: u32,
 }
 
 /// The processes since the last reading.
@@ -64,6 +68,8 @@ pub(crate) struct ProcessWatch {
     /// When it was read, and the earliest time to read it again.
     read_at: u64,
     due: u64,
+    /// Processes that are kept regardless of their figures.
+    followed: Vec<i32>,
 }
 
 /// The budget of one reading.
@@ -73,6 +79,11 @@ struct Budget {
 }
 
 impl ProcessWatch {
+    /// Keeps these processes regardless of their figures.
+    pub(crate) fn follow(&mut self, processes: Vec<i32>) {
+        self.followed = processes;
+    }
+
     /// Returns the processes with the largest figures since the last reading, and its length in nanoseconds; `None` if
     /// reading is not due, or for the first reading.
     pub(crate) fn read(&mut self) -> Option<(Vec<ProcessUse>, u64)> {
@@ -99,7 +110,7 @@ impl ProcessWatch {
         }
         // Time on a CPU, as a busy machine delays the reader.
         self.due = before + thread_cpu_ns().saturating_sub(cpu_before) * DUTY;
-        (!is_first).then(|| (largest(list), span))
+        (!is_first).then(|| (largest(list, &self.followed), span))
     }
 
     fn update(&mut self, pid: i32, comm: &[u8], now: ProcessCounters, budget: &mut Budget) -> Option<ProcessUse> {
@@ -107,8 +118,13 @@ impl ProcessWatch {
         let Some(known) = known else {
             let comm: Arc<str> = String::from_utf8_lossy(comm).into();
             // All that a new process did happened in this interval, except for what it inherited.
-            let fresh =
-                Known { comm, counters: ProcessCounters { resident: now.resident, ..now }, waits: None, io: None };
+            let fresh = Known {
+                comm,
+                counters: ProcessCounters { resident: now.resident, ..now },
+                waits: None,
+                io: None,
+                growing: 0,
+            };
             let used = ProcessUse {
                 cpu_ns: nanoseconds(now.ticks),
                 minor_faults: now.minor_faults,
@@ -134,11 +150,14 @@ impl ProcessWatch {
             cpu_ns: nanoseconds(now.ticks.saturating_sub(then.ticks)),
             minor_faults: now.minor_faults.saturating_sub(then.minor_faults),
             major_faults: now.major_faults.saturating_sub(then.major_faults),
+            resident: now.resident.saturating_mul(page() as u64),
             grown: (now.resident as i64).saturating_sub(then.resident as i64).saturating_mul(page()),
             children_ns: nanoseconds(now.child_ticks.saturating_sub(then.child_ticks)),
             threads: u32::try_from(now.threads).unwrap_or(u32::MAX),
             ..ProcessUse::default()
         };
+        known.growing = steady(known.growing, used.grown);
+        used.growing = known.growing;
         let is_active = used.cpu_ns > 0 || used.minor_faults > 0 || matches!(now.state, b'R' | b'D');
         if is_active || known.waits.is_none() {
             let waits = waits(pid, now.threads, budget);
@@ -161,6 +180,12 @@ impl ProcessWatch {
         }
         Some(used)
     }
+}
+
+/// Updates the number of readings for which a process has grown steadily: a reading without growth takes back three.
+fn steady(readings: u32, grown: i64) -> u32 {
+    const MOST: u32 = 30;
+    if grown > 0 { (readings + 1).min(MOST) } else { readings.saturating_sub(3) }
 }
 
 fn page() -> i64 {
@@ -194,9 +219,9 @@ fn locked(pid: i32, budget: &mut Budget) -> u32 {
     tids.into_iter().take(n).filter(|tid| blocked::mutex_wait(pid, *tid).is_some()).count() as u32
 }
 
-/// Returns the processes that are among the largest by any figure, by their ids.
-fn largest(list: Vec<ProcessUse>) -> Vec<ProcessUse> {
-    let figures: [fn(&ProcessUse) -> u64; 9] = [
+/// Returns the processes that are followed or among the largest by any figure, by their ids.
+fn largest(list: Vec<ProcessUse>, followed: &[i32]) -> Vec<ProcessUse> {
+    let figures: [fn(&ProcessUse) -> u64; 10] = [
         |one| one.cpu_ns,
         |one| one.delay_ns,
         |one| one.slices,
@@ -204,10 +229,12 @@ fn largest(list: Vec<ProcessUse>) -> Vec<ProcessUse> {
         |one| one.major_faults,
         |one| one.io,
         |one| one.grown.max(0) as u64,
+        // A leak is kept also while programs that just start grow faster.
+        |one| u64::from(one.growing),
         |one| one.children_ns,
         |one| u64::from(one.locked),
     ];
-    let mut kept = BTreeSet::new();
+    let mut kept: BTreeSet<usize> = (0..list.len()).filter(|at| followed.contains(&list[*at].pid)).collect();
     for figure in figures {
         let mut places: Vec<usize> = (0..list.len()).filter(|at| figure(&list[*at]) > 0).collect();
         arrange_by_key(&mut places, |at| (std::cmp::Reverse(figure(&list[*at])), list[*at].pid));
@@ -221,12 +248,24 @@ fn largest(list: Vec<ProcessUse>) -> Vec<ProcessUse> {
 mod tests {
     use super::*;
 
+    /// A process that grows slowly but steadily stays although others grow faster for a moment.
+    #[test]
+    fn steady_growth_is_kept() {
+        let readings = |growth: &[i64]| growth.iter().fold(0, |readings, grown| steady(readings, *grown));
+        assert_eq!((readings(&[5; 6]), readings(&[5; 99])), (6, 30));
+        assert_eq!((readings(&[5, 5, 5, 5, 5, 5, 0, 5]), readings(&[5, 0, 5, -5, 5, 0])), (4, 0));
+        let one = |pid, grown, growing| ProcessUse { pid, grown, growing, ..ProcessUse::default() };
+        let list = (1..=20).map(|pid| one(pid, 90_000_000, 1)).chain([one(21, 500_000, 12)]).collect();
+        assert!(largest(list, &[]).iter().any(|one| one.pid == 21));
+    }
+
     #[test]
     fn the_largest_by_any_figure_stay() {
         let one = |pid, cpu_ns, io| ProcessUse { pid, cpu_ns, io, ..ProcessUse::default() };
         let list: Vec<ProcessUse> =
             (1..=8).map(|pid| one(pid, 100 - pid as u64, 0)).chain([one(9, 0, 5), one(10, 0, 0)]).collect();
-        assert_eq!(largest(list).iter().map(|one| one.pid).collect::<Vec<_>>(), [1, 2, 3, 4, 9]);
+        assert_eq!(largest(list.clone(), &[]).iter().map(|one| one.pid).collect::<Vec<_>>(), [1, 2, 3, 4, 9]);
+        assert_eq!(largest(list, &[10]).last().map(|one| one.pid), Some(10), "a followed process has no figures");
     }
 
     /// A child process that burns CPU time appears with it.

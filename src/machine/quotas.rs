@@ -20,10 +20,14 @@ pub struct Quotas {
     trees: Vec<PathBuf>,
     reader: Reader,
     groups: HashMap<String, Group>,
+    /// The processes of the session's target.
+    target: Vec<i32>,
 }
 
 struct Group {
     name: Arc<str>,
+    limit: &'static str,
+    of_target: Option<bool>,
     file: ProcFile,
     before: Option<QuotaUse>,
 }
@@ -34,22 +38,36 @@ impl Quotas {
     }
 
     fn of(trees: Vec<PathBuf>, reader: Reader) -> Self {
-        Self { trees, reader, groups: HashMap::new() }
+        Self { trees, reader, groups: HashMap::new(), target: Vec::new() }
+    }
+
+    /// Distinguishes the groups of these processes from others.
+    pub(super) fn follow(&mut self, target: Vec<i32>) {
+        self.target = target;
     }
 
     /// Finds the groups that have a limit now.
     pub fn find(&mut self) {
-        let has_limit = |dir: &Path| {
-            LIMITS.iter().any(|file| std::fs::read_to_string(dir.join(file)).is_ok_and(|text| is_limit(&text)))
+        let limit = |dir: &Path| {
+            LIMITS.into_iter().find(|file| std::fs::read_to_string(dir.join(file)).is_ok_and(|text| is_limit(&text)))
         };
         let all = self.trees.iter().flat_map(|tree| cgroup::below(tree));
-        let found: Vec<(String, PathBuf)> = all.filter(|(_, dir)| has_limit(dir)).take(MAX).collect();
-        self.groups.retain(|name, _| found.iter().any(|(known, _)| known == name));
-        for (name, dir) in found {
-            if !self.groups.contains_key(&name) {
-                let path = format!("/{name}");
+        let limited = all.filter_map(|(name, dir)| limit(&dir).map(|limit| (name, dir, limit)));
+        let found: Vec<(String, PathBuf, &'static str)> = limited.take(MAX).collect();
+        self.groups.retain(|name, _| found.iter().any(|(known, ..)| known == name));
+        let of_target: Vec<String> = self.target.iter().flat_map(|pid| cgroup::of_process(*pid)).collect();
+        for (name, dir, limit) in found {
+            let path = format!("/{name}");
+            let is_inside =
+                |of: &String| of.strip_prefix(&path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+            let is_of_target = (!self.target.is_empty()).then(|| of_target.iter().any(is_inside));
+            if let Some(known) = self.groups.get_mut(&name) {
+                known.of_target = is_of_target;
+            } else {
                 let group = Group {
                     name: group_name(&mut self.reader, &path, &dir),
+                    limit,
+                    of_target: is_of_target,
                     file: ProcFile::new(dir.join("cpu.stat"), 512),
                     before: None,
                 };
@@ -69,6 +87,8 @@ impl Quotas {
                 name: group.name.clone(),
                 percent,
                 ms: kept as f64 / 1e6 / seconds.max(1e-3),
+                file: group.limit,
+                of_target: group.of_target,
             }));
         }
         arrange(&mut list, |a, b| b.percent.total_cmp(&a.percent).then_with(|| a.name.cmp(&b.name)));
@@ -107,9 +127,17 @@ mod tests {
         assert_eq!((quotas.groups.len(), quotas.read(1.0)), (2, Vec::new()));
         put("system.slice/web.service", "50000 100000", &stat(20, 4, 80_000));
         put("batch", "20000 100000", &stat(20, 14, 401_000));
-        let told: Vec<_> =
-            quotas.read(2.0).into_iter().map(|one| (one.name.to_string(), one.percent, one.ms)).collect();
+        let list = quotas.read(2.0);
+        let told: Vec<_> = list.iter().map(|one| (one.name.to_string(), one.percent, one.ms)).collect();
         assert_eq!(told, [("batch".to_owned(), 90.0, 200.0), ("web.service".to_owned(), 40.0, 40.0)]);
+        assert_eq!((list[0].file, list[0].of_target), ("cpu.max", None));
+        std::fs::remove_file(tree.path().join("batch/cpu.max")).expect("removed");
+        std::fs::write(tree.path().join("batch/cpu.cfs_quota_us"), "20000").expect("written");
+        quotas.groups.clear();
+        quotas.follow(vec![std::process::id() as i32]);
+        quotas.find();
+        let batch = &quotas.groups["batch"];
+        assert_eq!((batch.limit, batch.of_target), ("cpu.cfs_quota_us", Some(false)));
         std::fs::remove_dir_all(tree.path().join("batch")).expect("removed");
         quotas.find();
         assert_eq!(quotas.groups.len(), 1);

@@ -179,6 +179,11 @@ impl ResourceWatch {
         }
     }
 
+    /// Follows processes, which have figures even if others have larger ones.
+    pub(crate) fn follow(&mut self, processes: Vec<i32>) {
+        self.processes.follow(processes);
+    }
+
     /// Finds cgroups with limits again.
     pub(crate) fn find(&mut self) {
         self.limits.find();

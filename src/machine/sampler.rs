@@ -138,7 +138,7 @@ pub struct HostView {
     /// Context switches a second, of all CPUs.
     pub(crate) switches: f32,
     pub(crate) pressure: Vec<(&'static str, Pressure)>,
-    /// Groups that were throttled by their quotas, the worst first.
+    /// Groups that were throttled by their quotas in the last [`WINDOW`] seconds, the worst first.
     pub(crate) quotas: Vec<ThrottledGroup>,
     /// Packets that network devices dropped per second: received and sent.
     pub(crate) drops: (f32, f32),

@@ -241,8 +241,7 @@ impl Condition {
 /// Returns the bad findings of an area in the present, the worst first.
 fn bad(host: &HostView, area: Option<Area>) -> Vec<MachineFinding> {
     let range = triage::present(&host.history);
-    let input = TriageInput { history: &host.history, range, cpus: &[], processes: &[], is_narrowed: false };
-    let mut list = triage::findings(&input);
+    let mut list = triage::findings(&TriageInput::new(&host.history, range));
     list.retain(|found| found.severity == Severity::Bad && area.is_none_or(|area| found.cause.area() == area));
     list
 }
@@ -313,8 +312,8 @@ fn metric(place: Piece<'_>, name: &str, cursor: &Cursor<'_>) -> Result<Metric, D
         return Ok(Metric::Pressure(resource.to_owned()));
     }
     if let Some(area) = name.strip_prefix("findings") {
-        // Changes are never bad.
-        let mut areas = Area::ALL.into_iter().filter(|area| *area != Area::Changed);
+        // Changes and sleep are never bad.
+        let mut areas = Area::ALL.into_iter().filter(|area| !matches!(area, Area::Changed | Area::Waits));
         let found = areas.find(|known| area.strip_prefix('.') == Some(known.word()));
         if area.is_empty() || found.is_some() {
             return Ok(Metric::Findings(found));

@@ -81,7 +81,7 @@ fn of_machine(args: &DigestArgs) -> anyhow::Result<u8> {
     let started = source_config::start(&sampling, &[], Output::Inherit)?;
     viewed.iter().chain(&started.warning).for_each(|text| complain(text));
     let info = started.source.info().clone();
-    let host = HostThread::spawn(HOST_INTERVAL, || true)?;
+    let host = HostThread::spawn(HOST_INTERVAL, info.whom.process_ids(), || true)?;
     let mut source = TimedSource { source: started.source, until: Instant::now() + args.duration, stop, ended: false };
     let own_pid = std::process::id() as i32;
     let loaded = offline::load_live(&mut source, SymbolOptions::of_user(), own_pid)?;

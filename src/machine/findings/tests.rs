@@ -277,13 +277,21 @@ fn text_without_keys_speaks_of_none() {
 #[test]
 fn who_is_throttled_is_a_finding_of_no_cpu() {
     let throttled = |percent: f64| HostView {
-        quotas: vec![ThrottledGroup { name: "shop/cart-7d9/app".into(), percent, ms: 312.4 }],
+        quotas: vec![ThrottledGroup {
+            name: "shop/cart-7d9/app".into(),
+            percent,
+            ms: 312.4,
+            ..ThrottledGroup::default()
+        }],
         ..host(&[0.0, 0.0])
     };
     let found =
         |percent: f64, before: &[CpuFinding]| findings(FindingInput { before, ..facts(&throttled(percent), None) });
     let first = found(38.2, &[]);
     assert_eq!((first.len(), first[0].cpu, first[0].kind), (1, None, FindingKind::Quota));
-    assert_eq!(first[0].text, "shop/cart-7d9/app throttled 38 % of periods, 312 ms per second");
+    assert_eq!(first[0].text, "shop/cart-7d9/app throttled 38 % of periods, 312 ms/s");
     assert_eq!([found(9.0, &[]).len(), found(9.0, &first).len(), found(5.0, &first).len()], [0, 1, 0]);
+    let mut foreign = throttled(38.2);
+    foreign.quotas[0].of_target = Some(false);
+    assert_eq!(findings(facts(&foreign, None)), [], "it is not of the target");
 }

@@ -33,7 +33,7 @@ pub(super) fn changed(before: &Totals<'_>, now: &Totals<'_>) -> Option<MachineFi
     for (comm, (then, since)) in list {
         let delta = since as f64 / 1e9 / now.process_seconds - then as f64 / 1e9 / before.process_seconds;
         let is_chance = verdict((acc(then), old), (acc(since), new)) == Verdict::Noise;
-        if delta.abs() >= LEAST && !is_chance {
+        if delta.abs() >= now.limit(LEAST) && !is_chance {
             let sign = if delta > 0.0 { '+' } else { '-' };
             rows.push((delta, format!("{sign}{comm} {:.2} CPUs", delta.abs())));
         }

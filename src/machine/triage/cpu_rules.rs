@@ -1,8 +1,9 @@
 //! Rules about CPUs, waits for them, and locks.
 
 use crate::panel::unit::{duration, short};
+use crate::session::machine::quota::ThrottledGroup;
 
-use super::totals::Totals;
+use super::totals::{ProgramUse, Totals, named};
 use super::{Cause, Confidence, Look, MachineFinding, Severity};
 
 /// The minimum percentage of throttled periods.
@@ -14,19 +15,26 @@ const BUSY: f64 = 0.8;
 const BUSY_PROGRAM: f64 = 0.7;
 /// Context switches of a CPU, and started processes, per second.
 const SWITCHES: f64 = 30_000.0;
-const FORKS: f64 = 200.0;
+const FORKS: f64 = 50.0;
+/// The minimum of CPUs that ended children of the selected processes used.
+const CHILDREN: f64 = 0.05;
 /// Threads that wait for a CPU on average; from the second figure for each CPU it is bad.
 const WAITING: f64 = 0.5;
 const MANY_WAITING: f64 = 8.0;
 /// The largest weight of a shortage of CPUs, which has a cause of its own among the other findings.
 const MOST_GENERAL: f64 = 0.54;
+/// The share of the waiting threads from which those of unnamed programs are mentioned.
+const OTHERS: f64 = 0.1;
+/// The minimum share of the time for which the threads of a process sleep, and the maximum of CPUs that it uses.
+const ASLEEP: f64 = 0.8;
+const MOST_CPU: f64 = 0.5;
 /// Threads of a process that wait for mutexes on average.
 const LOCKED: f64 = 0.5;
 
 pub(super) fn throttled(totals: &Totals<'_>) -> Option<MachineFinding> {
-    let mine =
-        |name: &str| !totals.is_narrowed || totals.sampled.iter().any(|one| one.container.as_deref() == Some(name));
-    let groups = totals.throttled.iter().filter(|group| group.percent >= THROTTLED && mine(&group.name));
+    let is_sampled = |name: &str| totals.sampled.iter().any(|one| one.container.as_deref() == Some(name));
+    let mine = |group: &ThrottledGroup| !totals.is_narrowed || group.of_target == Some(true) || is_sampled(&group.name);
+    let groups = totals.throttled.iter().filter(|group| group.percent >= totals.limit(THROTTLED) && mine(group));
     let worst = groups.max_by(|a, b| a.percent.total_cmp(&b.percent))?;
     let figure = format!("{} throttled {:.0} % of periods", worst.name, worst.percent);
     let look = Look::Functions {
@@ -34,9 +42,9 @@ pub(super) fn throttled(totals: &Totals<'_>) -> Option<MachineFinding> {
         filter: crate::filter::equals("container", &worst.name),
     };
     let finding = MachineFinding::new(Cause::Throttled, Severity::Bad, worst.percent / 100.0, figure, look);
-    let others = totals.throttled.iter().filter(|group| group.percent >= THROTTLED).count() - 1;
+    let others = totals.throttled.iter().filter(|group| group.percent >= THROTTLED && group.name != worst.name).count();
     let others = if others > 0 { format!("; {others} more throttled") } else { String::new() };
-    Some(finding.shown_by(format!("{:.0} ms/s, cpu.max is below its demand{others}", worst.ms)))
+    Some(finding.shown_by(format!("{:.0} ms/s, {} is below its demand{others}", worst.ms, worst.file)))
 }
 
 pub(super) fn stolen(totals: &Totals<'_>) -> Option<MachineFinding> {
@@ -45,7 +53,7 @@ pub(super) fn stolen(totals: &Totals<'_>) -> Option<MachineFinding> {
         let figure = format!("{:.0} % of the CPU time stolen", 100.0 * share);
         MachineFinding::new(Cause::Stolen, Severity::Bad, share, figure, Look::Cpus(None))
     };
-    (share >= STOLEN && !totals.is_narrowed)
+    (share >= totals.limit(STOLEN) && !totals.is_narrowed)
         .then(|| finding().by("the hypervisor".to_owned()).shown_by("it runs other guests on these CPUs".to_owned()))
 }
 
@@ -56,7 +64,7 @@ pub(super) fn busy(totals: &Totals<'_>) -> Option<MachineFinding> {
     let own: f64 = programs.iter().map(|one| one.per_second / 1e9).sum();
     let busy = if totals.is_narrowed { own } else { totals.busy };
     let share = busy / totals.cpus.max(1.0);
-    if share < BUSY && first.is_none_or(|first| first.per_second / 1e9 < BUSY_PROGRAM) {
+    if share < totals.limit(BUSY) && first.is_none_or(|first| first.per_second / 1e9 < totals.limit(BUSY_PROGRAM)) {
         return None;
     }
     let figure = format!("{busy:.2} of {} CPUs busy", totals.cpus);
@@ -85,22 +93,34 @@ pub(super) fn switches(totals: &Totals<'_>) -> Option<MachineFinding> {
             Look::unit("wakeups", first),
         )
     };
-    (rate >= limit).then(|| {
+    (rate >= totals.limit(limit)).then(|| {
         let culprits = totals.culprits(&programs, |rate| format!("{}/s", short(rate)));
         finding().by(culprits).shown_by("a switch costs about a microsecond of a CPU".to_owned())
     })
 }
 
 pub(super) fn forks(totals: &Totals<'_>) -> Option<MachineFinding> {
-    if totals.is_narrowed || totals.forks < FORKS {
+    let parents = totals.programs(|one| one.children_ns);
+    let own: f64 = parents.iter().map(|one| one.per_second / 1e9).sum();
+    if totals.forks < totals.limit(FORKS) || totals.is_narrowed && own < totals.limit(CHILDREN) {
         return None;
     }
-    let parents = totals.programs(|one| one.children_ns);
-    let figure = format!("{} processes and threads started/s", short(totals.forks));
-    let weight = 0.6 + 0.1 * totals.forks / 1000.0;
-    let finding = MachineFinding::new(Cause::Forks, Severity::Look, weight, figure, Look::unit("forks", None));
-    let culprits = totals.culprits(&parents, |ns| format!("children {:.2} CPUs", ns / 1e9));
-    Some(finding.by(culprits).shown_by("most end before a sample finds them".to_owned()))
+    // The kernel counts the new tasks of the whole machine. The CPU time of children that ended hints at their parents.
+    let rate = format!("{} new processes and threads/s", short(totals.forks));
+    let pid = parents.first().and_then(|first| first.pid).filter(|_| totals.is_narrowed);
+    let (figure, evidence) = match totals.is_narrowed {
+        true => (format!("{own:.2} CPUs by ended children"), format!("{rate} on the whole machine")),
+        false => (rate, "likely, by the CPU time of ended children".to_owned()),
+    };
+    let weight = 0.5 + 0.1 * totals.forks / 1000.0;
+    let finding = MachineFinding::new(Cause::Forks, Severity::Look, weight, figure, Look::unit("forks", pid));
+    let finding = MachineFinding { confidence: Confidence::Likely, ..finding };
+    let cpus = |ns: f64| format!("children {:.2} CPUs", ns / 1e9);
+    let culprits = match named(&parents) {
+        [ProgramUse { comm, pid: Some(pid), per_second, .. }] => format!("by {comm} {pid}, {}", cpus(*per_second)),
+        _ => totals.culprits(&parents, cpus),
+    };
+    Some(finding.by(culprits).shown_by(evidence))
 }
 
 pub(super) fn queue(totals: &Totals<'_>) -> Option<MachineFinding> {
@@ -108,7 +128,7 @@ pub(super) fn queue(totals: &Totals<'_>) -> Option<MachineFinding> {
     let own: f64 = programs.iter().map(|one| one.per_second / 1e9).sum();
     // Many short-lived processes are seen only by the number of runnable tasks.
     let waiting = if totals.is_narrowed { own } else { own.max(totals.waiting) };
-    if own < WAITING && (totals.is_narrowed || totals.waiting < totals.cpus.max(1.0)) {
+    if own < totals.limit(WAITING) && (totals.is_narrowed || totals.waiting < totals.limit(totals.cpus.max(1.0))) {
         return None;
     }
     let per_cpu = waiting / totals.cpus.max(1.0);
@@ -124,7 +144,11 @@ pub(super) fn queue(totals: &Totals<'_>) -> Option<MachineFinding> {
     let (some, _) = totals.pressure_of("cpu");
     let pressure = (some > 0.0).then(|| format!("pressure {some:.0} %"));
     let evidence: Vec<String> = mean.into_iter().chain(pressure).collect();
-    let culprits = totals.culprits(&programs, |ns| format!("{:.2}", ns / 1e9));
+    let mut culprits = totals.culprits(&programs, |ns| format!("{:.2}", ns / 1e9));
+    let others = waiting - named(&programs).iter().map(|one| one.per_second / 1e9).sum::<f64>();
+    if !programs.is_empty() && others >= OTHERS * waiting {
+        culprits.push_str(&format!(", others {others:.1}"));
+    }
     Some(finding.by(culprits).shown_by(evidence.join(", ")))
 }
 
@@ -138,7 +162,7 @@ pub(super) fn deadlock(totals: &Totals<'_>) -> Option<MachineFinding> {
         0 => String::new(),
         more => format!(", and {more} more"),
     };
-    let evidence = "each waits for a mutex whose owner is the next, as the mutexes say".to_owned();
+    let evidence = "likely: each waits for a mutex whose owner is the next, as the mutexes say".to_owned();
     Some(finding.by(format!("{} {}{more}", first.comm, first.pid)).shown_by(evidence))
 }
 
@@ -146,7 +170,7 @@ pub(super) fn locks(totals: &Totals<'_>) -> Option<MachineFinding> {
     let looks = totals.looks.max(1) as f64;
     let worst = totals.processes.iter().max_by_key(|one| (one.locked, std::cmp::Reverse(one.used.pid)))?;
     let waiting = worst.locked as f64 / looks;
-    if waiting < LOCKED {
+    if waiting < totals.limit(LOCKED) {
         return None;
     }
     let used = &worst.used;
@@ -155,6 +179,31 @@ pub(super) fn locks(totals: &Totals<'_>) -> Option<MachineFinding> {
     let finding =
         MachineFinding::new(Cause::Locks, Severity::Look, weight, figure, Look::unit("locks", Some(used.pid)));
     let finding = MachineFinding { confidence: Confidence::Likely, ..finding };
-    let evidence = format!("average of {} readings", totals.looks);
+    let evidence = format!("likely a contended lock: average of {} readings", totals.looks);
     Some(finding.by(format!("{} {}", used.comm, used.pid)).shown_by(evidence))
+}
+
+pub(super) fn asleep(totals: &Totals<'_>) -> Option<MachineFinding> {
+    if !totals.is_narrowed || totals.process_seconds <= 0.0 {
+        return None;
+    }
+    // A process without figures in some intervals may have been busy in them.
+    let known = totals.processes.iter().filter(|one| one.used.threads > 0 && one.seen as usize == totals.looks);
+    let first = &known.max_by_key(|one| (one.used.cpu_ns, std::cmp::Reverse(one.used.pid)))?.used;
+    let threads = f64::from(first.threads);
+    let [on_cpu, queued] = [first.cpu_ns, first.delay_ns].map(|ns| totals.per_second(ns) / 1e9);
+    let [ran, waited] = [on_cpu, queued].map(|cpus| (cpus / threads).min(1.0));
+    let share = (1.0 - ran - waited).max(0.0);
+    if (1.0 - share) * totals.ease > 1.0 - ASLEEP || on_cpu * totals.ease > MOST_CPU {
+        return None;
+    }
+    let figure = match first.threads {
+        1 => format!("waits {:.0} % of the time", 100.0 * share),
+        n => format!("{n} threads wait {:.0} % of the time", 100.0 * share),
+    };
+    let look = Look::unit("waits", Some(first.pid));
+    let finding = MachineFinding::new(Cause::Asleep, Severity::Look, 0.1, figure, look);
+    let evidence =
+        format!("on a CPU {:.0} %, waiting for one {:.0} %: samples show no sleep", 100.0 * ran, 100.0 * waited);
+    Some(finding.by(format!("{} {}", first.comm, first.pid)).shown_by(evidence))
 }

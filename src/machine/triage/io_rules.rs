@@ -10,6 +10,8 @@ use crate::machine::resources::NetworkCounts;
 /// The share of the time in which a disk has requests, the pressure in percent, and a mean time of requests that is slow.
 const DISK_BUSY: f64 = 0.8;
 const PRESSURE: f64 = 10.0;
+/// The share of the time in which a disk has requests, from which it may cause the pressure.
+const PRESSED_BUSY: f64 = 0.1;
 const SLOW_NS: f64 = 50e6;
 /// Requests per second that are many for any disk.
 const MANY_REQUESTS: f64 = 2000.0;
@@ -35,21 +37,21 @@ pub(super) fn disk(totals: &Totals<'_>) -> Option<MachineFinding> {
     let rate = worst.requests as f64 / totals.seconds;
     let mean_ns = worst.waited_ms as f64 * 1e6 / worst.requests.max(1) as f64;
     let (some, full) = totals.pressure_of("io");
-    let is_slow = mean_ns >= SLOW_NS && rate >= LEAST_REQUESTS;
-    let is_pressed = some >= PRESSURE && busy(worst) >= 0.1;
-    if busy(worst) < DISK_BUSY && rate < MANY_REQUESTS && !is_pressed && !is_slow {
+    let is_slow = mean_ns >= totals.limit(SLOW_NS) && rate >= totals.limit(LEAST_REQUESTS);
+    let is_pressed = some >= totals.limit(PRESSURE) && busy(worst) >= totals.limit(PRESSED_BUSY);
+    if busy(worst) < totals.limit(DISK_BUSY) && rate < totals.limit(MANY_REQUESTS) && !is_pressed && !is_slow {
         return None;
     }
     let depth = worst.weighted_ms as f64 / 1000.0 / totals.seconds;
     let is_bad = is_slow && busy(worst) >= DISK_BUSY || full >= 4.0 * PRESSURE && busy(worst) >= DISK_BUSY;
     let severity = if is_bad { Severity::Bad } else { Severity::Look };
-    let figure = format!("{} {:.0} % busy, {} requests/s", worst.name, (100.0 * busy(worst)).min(100.0), short(rate));
+    let figure = format!("{} {:.0} % busy", worst.name, (100.0 * busy(worst)).min(100.0));
     let weight = 0.5 + 0.2 * busy(worst) + full / 200.0;
     let finding = MachineFinding::new(Cause::Disk, severity, weight, figure, Look::unit("blktrace", None));
     let throughput = worst.sectors.saturating_mul(512) as f64 / totals.seconds;
     let pressure = if some > 0.0 { format!(", pressure {some:.0} %") } else { String::new() };
-    let evidence =
-        format!("{} a request, depth {depth:.1}, {}/s{pressure}", duration(mean_ns as u64), bytes(throughput as u64));
+    let (each, throughput) = (duration(mean_ns as u64), bytes(throughput as u64));
+    let evidence = format!("{} requests/s, {each} each, depth {depth:.1}, {throughput}/s{pressure}", short(rate));
     let culprits = totals.culprits(&programs, |rate| format!("{}/s", bytes(rate as u64)));
     Some(finding.by(culprits).shown_by(evidence))
 }
@@ -77,7 +79,7 @@ pub(super) fn refused(totals: &Totals<'_>) -> Option<MachineFinding> {
     let (pid, name, counts) = worst(totals, |counts| counts.failed)?;
     let rate = counts.failed as f64 / totals.seconds.max(1e-3);
     let share = counts.failed as f64 / counts.opened.max(counts.failed).max(1) as f64;
-    if rate < FAILED || share < FAILED_SHARE {
+    if rate < totals.limit(FAILED) || share < totals.limit(FAILED_SHARE) {
         return None;
     }
     // Failed handshakes of peers count as well (RFC 4022, tcpAttemptFails).
@@ -88,14 +90,16 @@ pub(super) fn refused(totals: &Totals<'_>) -> Option<MachineFinding> {
     let opened = counts.opened.max(counts.failed) as f64 / totals.seconds.max(1e-3);
     let confidence = if is_of_peers { Confidence::Likely } else { finding.confidence };
     let finding = MachineFinding { confidence, ..finding };
-    Some(finding.by(place(pid, name)).shown_by(format!("{} of {} a second", short(rate), short(opened))))
+    let of_peers = if is_of_peers { ", likely connects of peers" } else { "" };
+    let evidence = format!("{} of {} a second{of_peers}", short(rate), short(opened));
+    Some(finding.by(place(pid, name)).shown_by(evidence))
 }
 
 pub(super) fn retransmits(totals: &Totals<'_>) -> Option<MachineFinding> {
     let (pid, name, counts) = worst(totals, |counts| counts.retransmitted)?;
     let rate = counts.retransmitted as f64 / totals.seconds.max(1e-3);
     let share = counts.retransmitted as f64 / counts.segments.max(counts.retransmitted).max(1) as f64;
-    if rate < RETRANSMITTED || share < RETRANSMITTED_SHARE {
+    if rate < totals.limit(RETRANSMITTED) || share < totals.limit(RETRANSMITTED_SHARE) {
         return None;
     }
     let severity = if share >= 3.0 * RETRANSMITTED_SHARE { Severity::Bad } else { Severity::Look };
@@ -110,7 +114,7 @@ pub(super) fn unaccepted(totals: &Totals<'_>) -> Option<MachineFinding> {
     let figure = format!("{} connections dropped/s", short(rate));
     let finding = || MachineFinding::new(Cause::Unaccepted, Severity::Bad, 0.7, figure, connections(pid));
     let evidence = "a listen queue is full: its process accepts too slowly".to_owned();
-    (rate >= DROPPED).then(|| finding().by(place(pid, name)).shown_by(evidence))
+    (rate >= totals.limit(DROPPED)).then(|| finding().by(place(pid, name)).shown_by(evidence))
 }
 
 pub(super) fn datagrams(totals: &Totals<'_>) -> Option<MachineFinding> {
@@ -119,5 +123,5 @@ pub(super) fn datagrams(totals: &Totals<'_>) -> Option<MachineFinding> {
     let figure = format!("{} datagrams dropped/s", short(rate));
     let finding = || MachineFinding::new(Cause::Datagrams, Severity::Look, 0.6, figure, Look::unit("syscalls", pid));
     let evidence = "a socket's buffer is full: its process reads too slowly".to_owned();
-    (rate >= DROPPED).then(|| finding().by(place(pid, name)).shown_by(evidence))
+    (rate >= totals.limit(DROPPED)).then(|| finding().by(place(pid, name)).shown_by(evidence))
 }

@@ -13,12 +13,14 @@ const RECLAIMED: f64 = 1000.0;
 const LITTLE: f64 = 0.05;
 /// The share of a limit that is near.
 const NEAR: f64 = 90.0;
-/// Bytes per second, intervals, and the share of them in which a process grows if it leaks. A program that computes also
-/// grows, but uses a CPU meanwhile, or waits for one.
+/// Bytes per second, and readings of steady growth, from which a process may leak. Readings count, not seconds: on a
+/// machine with many processes a reading of all takes seconds.
 const GROWTH: f64 = 200e3;
-const GROWTH_INTERVALS: u32 = 6;
-const GROWTH_SHARE: f64 = 0.8;
+const GROWTH_READINGS: f64 = 6.0;
+/// The maximum of CPUs that it uses, and that it uses or waits for. A program that computes also grows, but uses a CPU
+/// meanwhile, or waits for one the whole time. On a busy machine a process that leaks waits for a CPU as well.
 const GROWTH_CPU: f64 = 0.3;
+const GROWTH_RUNNABLE: f64 = 0.8;
 
 pub(super) fn killed(totals: &Totals<'_>) -> Option<MachineFinding> {
     let groups = totals.groups.values().find(|group| group.killed > 0);
@@ -36,7 +38,8 @@ pub(super) fn killed(totals: &Totals<'_>) -> Option<MachineFinding> {
 pub(super) fn limit(totals: &Totals<'_>) -> Option<MachineFinding> {
     let mine =
         |name: &str| !totals.is_narrowed || totals.sampled.iter().any(|one| one.container.as_deref() == Some(name));
-    let near = totals.groups.values().filter(|group| group.percent >= NEAR && mine(&group.name));
+    let near = 100.0 - (100.0 - NEAR) / totals.ease;
+    let near = totals.groups.values().filter(|group| group.percent >= near && mine(&group.name));
     let worst = near.max_by(|a, b| a.percent.total_cmp(&b.percent))?;
     let severity = if worst.hits > 0 { Severity::Bad } else { Severity::Look };
     let figure = format!("{} at {:.0} % of its limit", worst.name, worst.percent);
@@ -54,9 +57,10 @@ pub(super) fn reclaim(totals: &Totals<'_>) -> Option<MachineFinding> {
     let per_second = |count: u64| count as f64 / totals.seconds.max(1e-3);
     let (reclaimed, major) = (per_second(memory.reclaimed), per_second(memory.major_faults));
     let available = memory.available_kb as f64 / memory.total_kb.max(1) as f64;
-    let is_little = memory.total_kb > 0 && available < LITTLE;
-    let is_reclaiming = reclaimed >= RECLAIMED || per_second(memory.swapped_in) >= MAJOR_FAULTS;
-    if totals.is_narrowed || !(is_little || is_reclaiming || major >= MAJOR_FAULTS) {
+    let is_little = memory.total_kb > 0 && available * totals.ease < LITTLE;
+    let is_reclaiming =
+        reclaimed >= totals.limit(RECLAIMED) || per_second(memory.swapped_in) >= totals.limit(MAJOR_FAULTS);
+    if totals.is_narrowed || !(is_little || is_reclaiming || major >= totals.limit(MAJOR_FAULTS)) {
         return None;
     }
     let (_, full) = totals.pressure_of("memory");
@@ -76,7 +80,7 @@ pub(super) fn reclaim(totals: &Totals<'_>) -> Option<MachineFinding> {
 
 pub(super) fn faults(totals: &Totals<'_>) -> Option<MachineFinding> {
     let programs = totals.programs(|one| one.minor_faults);
-    let first = programs.first().filter(|first| first.per_second >= FAULTS)?;
+    let first = programs.first().filter(|first| first.per_second >= totals.limit(FAULTS))?;
     let figure = format!("{} page faults/s", short(first.per_second));
     let look = Look::unit("page-faults", first.pid);
     let finding = MachineFinding::new(Cause::Faults, Severity::Look, 0.7, figure, look);
@@ -87,9 +91,12 @@ pub(super) fn faults(totals: &Totals<'_>) -> Option<MachineFinding> {
 pub(super) fn growth(totals: &Totals<'_>) -> Option<MachineFinding> {
     let per_second = |one: &ProcessTotal| totals.per_second(one.used.grown.max(0) as u64);
     let is_steady = |one: &&ProcessTotal| {
-        let grew = f64::from(one.grew) >= GROWTH_SHARE * totals.looks as f64 && one.grew >= GROWTH_INTERVALS;
-        grew && per_second(one) >= GROWTH
-            && totals.per_second(one.used.cpu_ns.saturating_add(one.used.delay_ns)) < GROWTH_CPU * 1e9
+        let cpus = totals.per_second(one.used.cpu_ns) / 1e9;
+        let runnable = cpus + totals.per_second(one.used.delay_ns) / 1e9;
+        f64::from(one.used.growing) >= totals.limit(GROWTH_READINGS)
+            && per_second(one) >= totals.limit(GROWTH)
+            && cpus * totals.ease < GROWTH_CPU
+            && runnable * totals.ease < GROWTH_RUNNABLE
     };
     let worst = totals
         .processes
@@ -99,7 +106,7 @@ pub(super) fn growth(totals: &Totals<'_>) -> Option<MachineFinding> {
     let figure = format!("+{}/s", bytes(per_second(worst) as u64));
     let look = Look::unit("kmemleak", Some(worst.used.pid));
     let finding = MachineFinding::new(Cause::Growth, Severity::Look, 0.55, figure, look);
-    let evidence = format!("resident memory grew in {} of {} readings", worst.grew, totals.looks);
+    let evidence = format!("likely a leak: {} resident, and growing steadily", bytes(worst.used.resident));
     let finding = finding.by(format!("{} {}", worst.used.comm, worst.used.pid)).shown_by(evidence);
     Some(MachineFinding { confidence: Confidence::Likely, ..finding })
 }

@@ -27,6 +27,8 @@ pub(crate) const WINDOW_NS: u64 = 10_000_000_000;
 /// The steps in which the start of a finding is searched, and their number.
 const STEP_NS: u64 = WINDOW_NS;
 const STEPS: u64 = 12;
+/// A finding ends when its figures fall below this fraction of the limits at which it began.
+const STAYS: f64 = 0.6;
 
 /// A group of findings, which is a line of the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,6 +39,8 @@ pub enum Area {
     Queue,
     /// Waits for locks.
     Locks,
+    /// Sleep of the selected processes.
+    Waits,
     /// Block devices.
     Disk,
     /// Memory.
@@ -49,8 +53,8 @@ pub enum Area {
 
 impl Area {
     /// All areas.
-    pub(crate) const ALL: [Self; 7] =
-        [Self::Cpu, Self::Queue, Self::Locks, Self::Disk, Self::Memory, Self::Network, Self::Changed];
+    pub(crate) const ALL: [Self; 8] =
+        [Self::Cpu, Self::Queue, Self::Locks, Self::Waits, Self::Disk, Self::Memory, Self::Network, Self::Changed];
 
     /// Returns its name.
     pub fn word(self) -> &'static str {
@@ -58,6 +62,7 @@ impl Area {
             Self::Cpu => "cpu",
             Self::Queue => "queue",
             Self::Locks => "locks",
+            Self::Waits => "waits",
             Self::Disk => "disk",
             Self::Memory => "memory",
             Self::Network => "network",
@@ -116,6 +121,8 @@ causes! {
     Deadlock Locks "deadlock";
     /// Threads wait for a contended mutex.
     Locks Locks "locks";
+    /// A selected process sleeps most of the time.
+    Asleep Waits "asleep";
     /// A disk is busy or slow.
     Disk Disk "disk";
     /// The kernel killed processes for lack of memory.
@@ -326,8 +333,27 @@ pub struct TriageInput<'a> {
     pub cpus: &'a [CpuFinding],
     /// The processes with samples in this range, the busiest first.
     pub processes: &'a [ProcessSamples],
-    /// Whether only these processes count.
+    /// Whether only these processes and the target's count.
     pub is_narrowed: bool,
+    /// The processes of the session's target, with or without samples.
+    pub target: &'a [i32],
+    /// The previous findings about the present: they end only well below the limits at which they began.
+    pub before: &'a [MachineFinding],
+}
+
+impl<'a> TriageInput<'a> {
+    /// Returns the input about the whole machine in a range, without facts from samples.
+    pub(crate) fn new(history: &'a ResourceHistory, range: (u64, u64)) -> Self {
+        Self { history, range, cpus: &[], processes: &[], is_narrowed: false, target: &[], before: &[] }
+    }
+
+    /// Returns the figures of a range, of the selected processes.
+    fn totals(&self, range: (u64, u64)) -> Totals<'a> {
+        let pids: Option<BTreeSet<i32>> = self
+            .is_narrowed
+            .then(|| self.processes.iter().map(|one| one.pid).chain(self.target.iter().copied()).collect());
+        Totals::of(&self.history.between(range), pids.as_ref(), self.processes)
+    }
 }
 
 /// The rules of all areas.
@@ -340,6 +366,7 @@ const RULES: &[fn(&Totals<'_>) -> Option<MachineFinding>] = &[
     cpu_rules::queue,
     cpu_rules::deadlock,
     cpu_rules::locks,
+    cpu_rules::asleep,
     io_rules::disk,
     io_rules::refused,
     io_rules::retransmits,
@@ -360,17 +387,16 @@ pub(crate) fn present(history: &ResourceHistory) -> (u64, u64) {
 
 /// Returns the findings, the worst first.
 pub fn findings(input: &TriageInput<'_>) -> Vec<MachineFinding> {
-    let pids: BTreeSet<i32> = input.processes.iter().map(|one| one.pid).collect();
-    let totals = |range| {
-        let scope = input.is_narrowed.then_some(&pids);
-        Totals::of(&input.history.between(range), scope, input.processes)
-    };
-    let now = totals(input.range);
+    let now = input.totals(input.range);
+    let eased = Totals { ease: STAYS, ..now.clone() };
+    let is_known = |found: &MachineFinding| input.before.iter().any(|known| known.cause == found.cause);
+    let found =
+        |rule: &dyn Fn(&Totals<'_>) -> Option<MachineFinding>| rule(&now).or_else(|| rule(&eased).filter(is_known));
     let mut list: Vec<(Option<usize>, MachineFinding)> = Vec::new();
     for (at, rule) in RULES.iter().enumerate() {
-        list.extend(rule(&now).map(|found| (Some(at), found)));
+        list.extend(found(rule).map(|found| (Some(at), found)));
     }
-    begin(&mut list, input, &totals);
+    begin(&mut list, input);
     let is_cpu = |found: &&CpuFinding| found.kind != FindingKind::Quota && !input.is_narrowed;
     list.extend(
         input.cpus.iter().filter(is_cpu).map(|found| (None, MachineFinding { since: input.range.0, ..found.into() })),
@@ -378,12 +404,17 @@ pub fn findings(input: &TriageInput<'_>) -> Vec<MachineFinding> {
     let length = input.range.1.saturating_sub(input.range.0);
     let earlier = (input.range.0.saturating_sub(length), input.range.0);
     if input.history.start().is_some_and(|start| start <= earlier.0) {
+        let before = input.totals(earlier);
         list.extend(
-            changed::changed(&totals(earlier), &now)
+            found(&|now: &Totals<'_>| changed::changed(&before, now))
                 .map(|found| (None, MachineFinding { since: input.range.0, ..found })),
         );
     }
     let mut list: Vec<MachineFinding> = list.into_iter().map(|(_, found)| found).collect();
+    for found in &mut list {
+        let known = input.before.iter().find(|known| known.id() == found.id());
+        found.since = known.map_or(found.since, |known| known.since.min(found.since));
+    }
     arrange(&mut list, |a, b| {
         b.severity.cmp(&a.severity).then(b.weight.total_cmp(&a.weight)).then(a.cause.cmp(&b.cause))
     });
@@ -391,11 +422,7 @@ pub fn findings(input: &TriageInput<'_>) -> Vec<MachineFinding> {
 }
 
 /// Sets the beginning of each finding: the earliest step since which its rule holds.
-fn begin<'a>(
-    list: &mut [(Option<usize>, MachineFinding)],
-    input: &TriageInput<'a>,
-    totals: &dyn Fn((u64, u64)) -> Totals<'a>,
-) {
+fn begin(list: &mut [(Option<usize>, MachineFinding)], input: &TriageInput<'_>) {
     list.iter_mut().for_each(|(_, found)| found.since = input.range.0);
     let mut holding: Vec<bool> = vec![true; list.len()];
     let oldest = input.history.start().unwrap_or(input.range.0);
@@ -405,7 +432,7 @@ fn begin<'a>(
         if until <= oldest || !holding.contains(&true) {
             break;
         }
-        let then = totals((from, until));
+        let then = Totals { ease: STAYS, ..input.totals((from, until)) };
         for (holds, (rule, found)) in holding.iter_mut().zip(list.iter_mut()) {
             *holds &= rule.is_some_and(|rule| RULES[rule](&then).is_some());
             if *holds {
@@ -415,10 +442,9 @@ fn begin<'a>(
     }
 }
 
-/// Describes a healthy machine, or the resources about which there is nothing to say, in short parts.
+/// Describes a healthy machine or the selected processes, in short parts.
 pub fn calm(input: &TriageInput<'_>) -> Vec<String> {
-    let totals = Totals::of(&input.history.between(input.range), None, input.processes);
-    totals.calm()
+    input.totals(input.range).calm()
 }
 
 #[cfg(test)]

@@ -35,13 +35,18 @@ fn process(pid: i32, comm: &str, set: impl Fn(&mut ProcessUse)) -> ProcessUse {
     one
 }
 
+/// A group that is throttled in 90 % of its periods.
+fn throttled() -> ThrottledGroup {
+    ThrottledGroup { name: "a".into(), percent: 90.0, ms: 500.0, file: "cpu.cfs_quota_us", of_target: None }
+}
+
 /// Seconds that end at 1, 2, 3…
 fn seconds(list: impl IntoIterator<Item = Resources>) -> ResourceHistory {
     (1..).zip(list).map(|(at, one)| Resources { at: at * SECOND, ..one }).collect()
 }
 
 fn found_in(history: &ResourceHistory, processes: &[ProcessSamples], is_narrowed: bool) -> Vec<MachineFinding> {
-    findings(&TriageInput { history, range: present(history), cpus: &[], processes, is_narrowed })
+    findings(&TriageInput { processes, is_narrowed, ..TriageInput::new(history, present(history)) })
 }
 
 /// Returns what ten seconds with a fault are reported as, without the changes.
@@ -63,8 +68,7 @@ fn only(cause: Cause, fault: impl Fn(&mut Resources)) -> MachineFinding {
 fn a_calm_machine_has_no_findings() {
     assert_eq!(reported(|_| {}), []);
     let history = seconds(vec![calm_second(); 10]);
-    let input =
-        TriageInput { history: &history, range: present(&history), cpus: &[], processes: &[], is_narrowed: false };
+    let input = TriageInput::new(&history, present(&history));
     let words =
         "CPU 5 % of 2 busy, 0.0 waiting for a CPU, no disk in use, memory 75 % available, no failed connections";
     assert_eq!(calm(&input).join(", "), words);
@@ -114,10 +118,11 @@ fn a_deadlock_is_the_worst() {
 #[test]
 fn a_quota_below_the_demand_is_bad() {
     let found = only(Cause::Throttled, |one| {
-        one.throttled = vec![ThrottledGroup { name: "cart-7d9".into(), percent: 41.0, ms: 380.0 }];
+        one.throttled = vec![ThrottledGroup { name: "cart-7d9".into(), percent: 41.0, ..throttled() }];
     });
     assert_eq!((found.severity, &*found.figure), (Severity::Bad, "cart-7d9 throttled 41 % of periods"));
-    let rare = reported(|one| one.throttled = vec![ThrottledGroup { name: "a".into(), percent: 5.0, ms: 1.0 }]);
+    assert_eq!(found.evidence, "500 ms/s, cpu.cfs_quota_us is below its demand");
+    let rare = reported(|one| one.throttled = vec![ThrottledGroup { percent: 5.0, ..throttled() }]);
     assert_eq!(rare, []);
 }
 
@@ -145,7 +150,16 @@ fn storms_are_named_by_who_causes_them() {
         one.forks = 700;
         one.processes = vec![process(5, "make", |one| one.children_ns = SECOND / 2)];
     });
-    assert_eq!((&*found.figure, &*found.culprit), ("700 processes and threads started/s", "make children 0.50 CPUs"));
+    assert_eq!((&*found.figure, &*found.culprit), ("700 new processes and threads/s", "by make 5, children 0.50 CPUs"));
+    let mut second = calm_second();
+    (second.forks, second.processes) = (120, vec![process(5, "bash", |one| one.children_ns = SECOND / 5)]);
+    let of_bash = [ProcessSamples { pid: 5, ..ProcessSamples::default() }];
+    let list = found_in(&seconds(vec![second; 10]), &of_bash, true);
+    let found = list.iter().find(|one| one.cause == Cause::Forks).expect("a parent of many");
+    assert_eq!(
+        (&*found.figure, found.look.command()),
+        ("0.20 CPUs by ended children", "perfprof-tui forks -p 5".to_owned())
+    );
     let found = only(Cause::Faults, |one| one.processes = vec![process(5, "touch", |one| one.minor_faults = 300_000)]);
     assert_eq!(
         (&*found.figure, found.look.command()),
@@ -158,7 +172,10 @@ fn threads_that_wait_for_a_mutex_are_likely_a_contended_lock() {
     let found = only(Cause::Locks, |one| {
         one.processes = vec![process(5, "lockers", |one| (one.threads, one.locked) = (5, 3))];
     });
-    assert_eq!(found.text(), "locks: 3.0 of its 5 threads wait for a mutex; lockers 5; average of 10 readings");
+    assert_eq!(
+        found.text(),
+        "locks: 3.0 of its 5 threads wait for a mutex; lockers 5; likely a contended lock: average of 10 readings"
+    );
     assert_eq!((found.confidence, found.look.key()), (Confidence::Likely, "M locks".to_owned()));
 }
 
@@ -173,11 +190,8 @@ fn a_disk_is_busy_or_slow() {
         }
     };
     let found = only(Cause::Disk, disk(5000, 15_000, 990, 15_000));
-    assert_eq!(
-        (found.severity, &*found.figure, &*found.culprit),
-        (Severity::Look, "vda 99 % busy, 5.0 k requests/s", "dio 20.5 MB/s")
-    );
-    assert_eq!(found.evidence, "3.00 ms a request, depth 15.0, 20.5 MB/s");
+    assert_eq!((found.severity, &*found.figure, &*found.culprit), (Severity::Look, "vda 99 % busy", "dio 20.5 MB/s"));
+    assert_eq!(found.evidence, "5.0 k requests/s, 3.00 ms each, depth 15.0, 20.5 MB/s");
     assert_eq!(only(Cause::Disk, disk(50, 5000, 1000, 5000)).severity, Severity::Bad);
     assert_eq!(reported(disk(300, 300, 200, 300)), []);
 }
@@ -200,11 +214,16 @@ fn memory_that_is_short() {
 fn steady_growth_without_work_may_be_a_leak() {
     let grows = |cpu_ns| {
         move |one: &mut Resources| {
-            one.processes = vec![process(5, "leak", |one| (one.grown, one.cpu_ns) = (700_000, cpu_ns))]
+            one.processes = vec![process(5, "leak", |one| {
+                (one.grown, one.growing, one.resident, one.cpu_ns) = (700_000, 6, 90_000_000, cpu_ns);
+                // On a busy machine it waits for a CPU as well.
+                one.delay_ns = SECOND / 4;
+            })];
         }
     };
     let found = only(Cause::Growth, grows(SECOND / 10));
     assert_eq!((&*found.figure, found.look.command()), ("+700.0 kB/s", "perfprof-tui kmemleak -p 5".to_owned()));
+    assert_eq!(found.evidence, "likely a leak: 90.0 MB resident, and growing steadily");
     assert_eq!(reported(grows(SECOND * 6 / 10)), [], "a compiler grows while it computes");
     let mut once = vec![calm_second(); 10];
     once[3].processes = vec![process(5, "cache", |one| one.grown = 50_000_000)];
@@ -270,21 +289,12 @@ fn changes_are_against_the_same_time_before() {
 
 #[test]
 fn a_finding_knows_since_when_it_holds() {
-    let bad = || Resources {
-        throttled: vec![ThrottledGroup { name: "a".into(), percent: 90.0, ms: 500.0 }],
-        ..calm_second()
-    };
+    let bad = || Resources { throttled: vec![throttled()], ..calm_second() };
     let history = seconds((0..20).map(|_| calm_second()).chain((0..30).map(|_| bad())));
     let list = found_in(&history, &[], false);
     assert_eq!(list[0].since, 20 * SECOND);
     // The past is answered like the present.
-    let input = TriageInput {
-        history: &history,
-        range: (5 * SECOND, 15 * SECOND),
-        cpus: &[],
-        processes: &[],
-        is_narrowed: false,
-    };
+    let input = TriageInput::new(&history, (5 * SECOND, 15 * SECOND));
     assert_eq!(findings(&input), []);
     assert_eq!(findings(&TriageInput { range: (30 * SECOND, 40 * SECOND), ..input }).len(), 1);
 }
@@ -292,7 +302,7 @@ fn a_finding_knows_since_when_it_holds() {
 #[test]
 fn a_selection_hides_what_is_not_about_it() {
     let mut second = calm_second();
-    second.throttled = vec![ThrottledGroup { name: "cart".into(), percent: 90.0, ms: 500.0 }];
+    second.throttled = vec![ThrottledGroup { name: "cart".into(), ..throttled() }];
     second.memory.killed = 1;
     second.processes =
         vec![process(5, "a", |one| one.cpu_ns = SECOND), process(6, "b", |one| one.minor_faults = 90_000)];
@@ -304,7 +314,7 @@ fn a_selection_hides_what_is_not_about_it() {
         found_in(&history, processes, true).iter().map(|one| one.cause).collect()
     };
     assert_eq!(causes(&sampled(5, None)), [Cause::Busy]);
-    assert_eq!(causes(&sampled(6, Some("cart"))), [Cause::Throttled, Cause::Faults]);
+    assert_eq!(causes(&sampled(6, Some("cart"))), [Cause::Throttled, Cause::Faults, Cause::Asleep]);
     assert_eq!(causes(&[]), []);
 }
 
@@ -329,10 +339,67 @@ fn the_worst_is_first_and_json_has_all_of_it() {
 fn anomalies_of_cpus_are_findings() {
     let history = seconds(vec![calm_second(); 10]);
     let cpus = [CpuFinding::staged(32, "CPU 32 softirq 43 %, peers 0 %; TIMER (estimation_timer)")];
-    let input =
-        TriageInput { history: &history, range: present(&history), cpus: &cpus, processes: &[], is_narrowed: false };
+    let input = TriageInput { cpus: &cpus, ..TriageInput::new(&history, present(&history)) };
     let list = findings(&input);
     assert_eq!(list[0].text(), "cpu: CPU 32 softirq 43 %, peers 0 %; TIMER (estimation_timer)");
     assert_eq!((list[0].cause, &list[0].look), (Cause::Softirq, &Look::Cpus(Some(32))));
     assert_eq!(findings(&TriageInput { is_narrowed: true, ..input }), []);
+}
+
+/// A reading of all processes may take seconds on a busy machine.
+#[test]
+fn a_leak_is_found_in_few_readings() {
+    let list = (0..40).map(|at| {
+        let leak = process(5, "leak", |one| (one.grown, one.growing) = (24_000_000, (at / 4).min(30)));
+        match at % 4 {
+            3 => Resources { processes: vec![leak], processes_ns: 4 * SECOND, ..calm_second() },
+            _ => Resources { processes: Vec::new(), processes_ns: 0, ..calm_second() },
+        }
+    });
+    let list = found_in(&seconds(list), &[], false);
+    let growth: Vec<&MachineFinding> = list.iter().filter(|one| one.cause == Cause::Growth).collect();
+    assert_eq!(growth.iter().map(|one| &*one.figure).collect::<Vec<_>>(), ["+6.0 MB/s"], "{list:?}");
+}
+
+/// A finding ends well below the limit at which it began, and meanwhile has the same beginning.
+#[test]
+fn a_finding_does_not_flicker() {
+    let of = |percent: f64| Resources { throttled: vec![ThrottledGroup { percent, ..throttled() }], ..calm_second() };
+    let at = |percent, before: &[MachineFinding]| {
+        let history = seconds(vec![of(percent); 10]);
+        let mut list = findings(&TriageInput { before, ..TriageInput::new(&history, present(&history)) });
+        list.retain(|one| one.cause == Cause::Throttled);
+        list
+    };
+    let first = at(12.0, &[]);
+    let since = |list: Vec<MachineFinding>| list.iter().map(|one| one.since).collect::<Vec<_>>();
+    assert_eq!((since(at(8.0, &[])), since(at(8.0, &first)), since(at(5.0, &first))), (vec![], vec![0], vec![]));
+    let history = seconds(vec![of(50.0); 300]);
+    let known = [MachineFinding { since: 2 * SECOND, ..first[0].clone() }];
+    let input = TriageInput { before: &known, ..TriageInput::new(&history, present(&history)) };
+    assert_eq!(findings(&input)[0].since, 2 * SECOND, "it began before the range that is searched");
+}
+
+#[test]
+fn a_selected_process_that_sleeps_leads_to_its_waits() {
+    let mut second = calm_second();
+    second.processes = vec![process(5, "client", |one| (one.cpu_ns, one.delay_ns) = (SECOND / 25, SECOND / 100))];
+    let history = seconds(vec![second; 10]);
+    let input = TriageInput { is_narrowed: true, target: &[5], ..TriageInput::new(&history, present(&history)) };
+    let list = findings(&input);
+    assert_eq!(list.len(), 1, "{list:?}");
+    let text = "waits: waits 95 % of the time; client 5; on a CPU 4 %, waiting for one 1 %: samples show no sleep";
+    assert_eq!((&*list[0].text(), list[0].look.command()), (text, "perfprof-tui waits -p 5".to_owned()));
+    // Figures of the whole machine are left out.
+    assert_eq!(calm(&input).join(", "), "0.04 CPUs used, 0.01 waiting for a CPU");
+    assert_eq!(findings(&TriageInput { is_narrowed: false, ..input }), []);
+}
+
+#[test]
+fn a_queue_mentions_the_threads_that_it_does_not_name() {
+    let found = only(Cause::Queue, |one| {
+        one.waiting = 13;
+        one.processes = vec![process(5, "rustc", |one| one.delay_ns = SECOND)];
+    });
+    assert_eq!(found.culprit, "rustc 1.00, others 12.0");
 }

@@ -7,32 +7,46 @@ use crate::machine::deadlocks::Deadlock;
 use crate::machine::memory_limits::MemoryGroup;
 use crate::machine::processes::ProcessUse;
 use crate::machine::resources::{MemoryUse, NetworkCounts, Resources};
-use crate::panel::row_order::arrange_by_key;
+use crate::panel::row_order::{arrange, arrange_by_key};
 use crate::query::rows::busiest::ProcessSamples;
+use crate::session::machine::quota::ThrottledGroup;
 use crate::session::machine::resources::DiskCounters;
 
 /// A process over several intervals.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ProcessTotal {
     pub(crate) used: ProcessUse,
-    /// Intervals with figures of it, and those in which it grew.
+    /// Intervals with figures of it.
     pub(crate) seen: u32,
-    pub(crate) grew: u32,
     /// The sum of its threads that waited for a contended mutex, and the looks.
     pub(crate) locked: u64,
 }
 
-/// A group that was throttled: the sum of its percentages and milliseconds per second, and the number of intervals.
-#[derive(Clone, Debug)]
-pub(crate) struct ThrottledTotal {
-    pub(crate) name: Arc<str>,
-    pub(crate) percent: f64,
-    pub(crate) ms: f64,
+/// Returns the groups that were throttled in these intervals with their means, the worst first.
+pub(crate) fn throttled(list: &[&Resources]) -> Vec<ThrottledGroup> {
+    let mut groups: BTreeMap<Arc<str>, ThrottledGroup> = BTreeMap::new();
+    let mut whole = 0.0;
+    for one in list {
+        let seconds = one.length as f64 / 1e9;
+        whole += seconds;
+        for group in &one.throttled {
+            let none = || ThrottledGroup { percent: 0.0, ms: 0.0, ..group.clone() };
+            let known = groups.entry(group.name.clone()).or_insert_with(none);
+            (known.percent, known.ms) = (known.percent + group.percent * seconds, known.ms + group.ms * seconds);
+        }
+    }
+    let mean = |sum: f64| if whole > 0.0 { sum / whole } else { 0.0 };
+    let means = groups.into_values().map(|one| ThrottledGroup { percent: mean(one.percent), ms: mean(one.ms), ..one });
+    let mut means: Vec<ThrottledGroup> = means.collect();
+    arrange(&mut means, |a, b| b.percent.total_cmp(&a.percent).then_with(|| a.name.cmp(&b.name)));
+    means
 }
 
 /// Sums of several intervals.
 #[derive(Clone, Debug, Default)]
 pub struct Totals<'a> {
+    /// The fraction of each limit that is sufficient: less than 1 for a finding that exists already.
+    pub(crate) ease: f64,
     pub(crate) seconds: f64,
     /// The number of intervals that read the processes.
     pub(crate) looks: usize,
@@ -45,7 +59,7 @@ pub struct Totals<'a> {
     /// Threads that were runnable and not running, on average.
     pub(crate) waiting: f64,
     pub(crate) pressure: BTreeMap<&'static str, (f64, f64)>,
-    pub(crate) throttled: Vec<ThrottledTotal>,
+    pub(crate) throttled: Vec<ThrottledGroup>,
     pub(crate) disks: BTreeMap<String, DiskCounters>,
     pub(crate) memory: MemoryUse,
     pub(crate) groups: BTreeMap<Arc<str>, MemoryGroup>,
@@ -64,9 +78,8 @@ pub struct Totals<'a> {
 
 impl<'a> Totals<'a> {
     pub(crate) fn of(list: &[&Resources], scope: Option<&BTreeSet<i32>>, sampled: &'a [ProcessSamples]) -> Self {
-        let mut out = Self { sampled, is_narrowed: scope.is_some(), ..Self::default() };
+        let mut out = Self { ease: 1.0, sampled, is_narrowed: scope.is_some(), ..Self::default() };
         let mut processes: BTreeMap<i32, ProcessTotal> = BTreeMap::new();
-        let mut throttled: BTreeMap<Arc<str>, (f64, f64)> = BTreeMap::new();
         for one in list {
             let seconds = one.length as f64 / 1e9;
             out.seconds += seconds;
@@ -79,10 +92,6 @@ impl<'a> Totals<'a> {
             for (name, pressure) in &one.pressure {
                 let known = out.pressure.entry(*name).or_default();
                 *known = (f64::from(pressure.some), f64::from(pressure.full));
-            }
-            for group in &one.throttled {
-                let known = throttled.entry(group.name.clone()).or_default();
-                *known = (known.0 + group.percent * seconds, known.1 + group.ms * seconds);
             }
             for disk in &one.disks {
                 out.disks.entry(disk.done.name.clone()).or_default().add(&disk.done);
@@ -115,12 +124,7 @@ impl<'a> Totals<'a> {
         let deadlocks = list.last().into_iter().flat_map(|one| &one.deadlocks);
         out.deadlocks = deadlocks.filter(|one| scope.is_none_or(|pids| pids.contains(&one.pid))).cloned().collect();
         let per = |sum: f64| if out.seconds > 0.0 { sum / out.seconds } else { 0.0 };
-        let throttled = throttled.into_iter().map(|(name, (percent, ms))| ThrottledTotal {
-            name,
-            percent: per(percent),
-            ms: per(ms),
-        });
-        out.throttled = throttled.collect();
+        out.throttled = throttled(list);
         (out.busy, out.stolen, out.waiting) = (per(out.busy), per(out.stolen), per(out.waiting));
         (out.switches, out.forks) = (per(out.switches), per(out.forks));
         out.processes = processes.into_values().collect();
@@ -128,6 +132,11 @@ impl<'a> Totals<'a> {
             out.networks.retain(|pid, _| pid.is_some_and(|pid| scope.is_some_and(|pids| pids.contains(&pid))));
         }
         out
+    }
+
+    /// Returns the limit of a figure, which is lower for an existing finding.
+    pub(crate) fn limit(&self, limit: f64) -> f64 {
+        limit * self.ease
     }
 
     /// Returns a count as a rate per second of the processes' figures.
@@ -163,8 +172,7 @@ impl<'a> Totals<'a> {
             let many = if program.processes > 1 { format!(" ×{}", program.processes) } else { String::new() };
             format!("{}{many} {}", program.comm, value(program.per_second))
         };
-        let least = list.first().map_or(0, |first| first.sum / 10);
-        list.iter().take_while(|one| one.sum >= least).take(3).map(one).collect::<Vec<_>>().join(", ")
+        named(list).iter().map(one).collect::<Vec<_>>().join(", ")
     }
 
     /// Returns the function with the most samples of a program, with its share of them.
@@ -184,6 +192,9 @@ impl<'a> Totals<'a> {
         if self.seconds <= 0.0 {
             return Vec::new();
         }
+        if self.is_narrowed {
+            return self.calm_of_processes();
+        }
         let mut parts = vec![format!("CPU {:.0} % of {} busy", 100.0 * self.busy / self.cpus.max(1.0), self.cpus)];
         parts.push(format!("{:.1} waiting for a CPU", self.waiting));
         let busiest = self.disks.values().map(|disk| (disk.busy_ms, &disk.name)).max();
@@ -200,6 +211,27 @@ impl<'a> Totals<'a> {
         });
         parts
     }
+
+    /// Describes the selected processes in short parts; empty without figures of them.
+    fn calm_of_processes(&self) -> Vec<String> {
+        if self.processes.is_empty() || self.process_seconds <= 0.0 {
+            return Vec::new();
+        }
+        let cpus = |of: fn(&ProcessUse) -> u64| {
+            self.per_second(self.processes.iter().fold(0, |sum, one| sum + of(&one.used))) / 1e9
+        };
+        vec![
+            format!("{:.2} CPUs used", cpus(|one| one.cpu_ns)),
+            format!("{:.2} waiting for a CPU", cpus(|one| one.delay_ns)),
+        ]
+    }
+}
+
+/// Returns the programs to name: the first three, without those of less than a tenth of the first.
+pub(crate) fn named(list: &[ProgramUse]) -> &[ProgramUse] {
+    let least = list.first().map_or(0, |first| first.sum / 10);
+    let n = list.iter().take_while(|one| one.sum >= least).count();
+    &list[..n.min(3)]
 }
 
 /// The processes of a name, with the sum of a figure.
@@ -223,10 +255,10 @@ impl ProcessTotal {
         sum.minor_faults += one.minor_faults;
         sum.major_faults += one.major_faults;
         sum.grown = sum.grown.saturating_add(one.grown);
+        (sum.growing, sum.resident) = (one.growing, one.resident);
         sum.io += one.io;
         sum.children_ns += one.children_ns;
         self.seen += 1;
-        self.grew += u32::from(one.grown > 0);
         self.locked += u64::from(one.locked);
     }
 }

@@ -145,7 +145,8 @@ fn found(
     let none = ResourceHistory::default();
     let history = spec.host.map_or(&none, |host| &host.history);
     let range = spec.range.unwrap_or((history.start().unwrap_or(0), history.end().unwrap_or(0)));
-    triage::findings(&TriageInput { history, range, cpus: &list, processes, is_narrowed: spec.is_narrowed })
+    let (is_narrowed, target) = (spec.is_narrowed, spec.info.whom.process_ids());
+    triage::findings(&TriageInput { cpus: &list, processes, is_narrowed, target, ..TriageInput::new(history, range) })
 }
 
 fn processes(

@@ -39,7 +39,7 @@ pub fn is_limit(text: &str) -> bool {
 }
 
 /// A group that was throttled in an interval.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ThrottledGroup {
     /// Its container, pod or unit.
     pub name: Arc<str>,
@@ -47,6 +47,10 @@ pub struct ThrottledGroup {
     pub percent: f64,
     /// Milliseconds per second, summed over all CPUs.
     pub ms: f64,
+    /// The file with its limit: `cpu.max`, or `cpu.cfs_quota_us` in cgroup version 1.
+    pub file: &'static str,
+    /// Whether processes of the session's target are in it; `None` without such processes.
+    pub of_target: Option<bool>,
 }
 
 #[cfg(test)]

@@ -15,12 +15,16 @@ use crate::ui::draw::layout;
 use crate::ui::input::commands::{general, table};
 use crate::ui::input::{Action, Invocation};
 use crate::ui::popups::tour;
+use crate::ui::screens::overview::state::is_narrowed;
 use crate::ui::screens::screen::CursorStep;
 use crate::ui::screens::time::state::usual;
 use crate::ui::screens::units::state::quoted;
 use crate::ui::state::environment::drawn_part;
 use crate::ui::state::selection::PAIRS;
 use crate::ui::state::{BannerSubject, Effect, OutsideRequest, StartupAction, Tab};
+
+/// The maximum number of selected processes that are followed.
+const MOST_FOLLOWED: usize = 16;
 
 impl App {
     /// Runs a command.
@@ -213,10 +217,24 @@ impl App {
         }
     }
 
+    /// Follows the selected processes while the overview is visible: they may sleep, and so have small figures.
+    fn follow_processes(&mut self) {
+        let Self { model, views, .. } = self;
+        let is_wanted = model.frame.tab == Tab::Overview && model.context.info.origin == Origin::Live;
+        let selected = model.context.answer.view.processes.iter().take(MOST_FOLLOWED).map(|one| one.pid);
+        let mut wanted: Vec<i32> = selected.filter(|_| is_wanted && is_narrowed(model)).collect();
+        wanted.sort_unstable();
+        if wanted != views.overview.followed {
+            views.overview.followed.clone_from(&wanted);
+            model.effects.push(Effect::Follow(wanted));
+        }
+    }
+
     pub(crate) fn ask(&mut self, always: bool) {
         let tab = self.model.frame.tab;
         self.views.screen_mut(tab).prepare(&self.model);
         self.count_work();
+        self.follow_processes();
         let Self { model, views, asked, .. } = self;
         let rows = &model.selection.rows;
         let unfolded = rows.expand_all || !rows.toggled.is_empty();

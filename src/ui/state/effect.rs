@@ -26,6 +26,8 @@ pub enum Effect {
     Softirqs(bool),
     /// Starts or stops the PMU counters of the CPUs.
     CountWork(bool),
+    /// Follows processes in the figures of /proc, even if others have larger ones.
+    Follow(Vec<i32>),
     /// Loads the catalogue of the machine's events.
     Catalogue,
     /// Copies a text to the clipboard.

@@ -196,6 +196,7 @@ fn effects(app: &mut App, screen: &mut ScreenTerminal, engine: &Engine, serve: S
             Effect::Catalogue => engine.list_events(),
             Effect::Softirqs(on) => engine.trace_softirqs(on),
             Effect::CountWork(on) => engine.count_work(on),
+            Effect::Follow(processes) => engine.follow(processes),
             Effect::Outside(request @ OutsideRequest::Suspend) => {
                 term::leave();
                 serve(engine, request);

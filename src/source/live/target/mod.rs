@@ -227,6 +227,14 @@ impl Target {
         self.tasks(inherit.then(Family::default).as_mut())
     }
 
+    /// Returns the ids of `-p` or of the command; empty for other targets.
+    pub(crate) fn process_ids(&self) -> &[i32] {
+        match self {
+            Self::Processes(pids) => pids,
+            _ => &[],
+        }
+    }
+
     pub(crate) fn is_tasks(&self) -> bool {
         matches!(self, Self::Processes(_) | Self::Threads(_) | Self::User { .. })
     }

@@ -2,8 +2,8 @@
 
 use ratatui::style::{Modifier, Style};
 
-use crate::machine::triage::{Confidence, MachineFinding, Severity};
-use crate::panel::text::{fit_end, width, wrap};
+use crate::machine::triage::{MachineFinding, Severity};
+use crate::panel::text::{fit_list, width, wrap};
 use crate::panel::unit::clock;
 use crate::ui::draw::layout::places;
 use crate::ui::screens::overview::state::{Lack, OverviewState};
@@ -96,7 +96,7 @@ fn row(model: &Model, found: &MachineFinding, is_selected: bool, y: u16, on: &mu
     let x = 4 + AREA;
     let evidence = evidence(model, found);
     let put = |x: u16, y: u16, until: u16, text: &str, style: Style, on: &mut Canvas<'_>| {
-        on.put(x, y, &fit_end(text, usize::from(until.saturating_sub(x))), style);
+        on.put(x, y, &fit_list(text, usize::from(until.saturating_sub(x))), style);
     };
     if on.area.width >= WIDE {
         let culprit = (right - x - FIGURE) / 2;
@@ -115,12 +115,11 @@ fn row(model: &Model, found: &MachineFinding, is_selected: bool, y: u16, on: &mu
     }
 }
 
-/// Returns the evidence, with the time since when it holds and how sure it is.
+/// Returns the time since when a finding holds, and its evidence.
 fn evidence(model: &Model, found: &MachineFinding) -> String {
     let since = found.since.saturating_sub(model.context.answer.start);
     let since = if since > 0 { format!("since {}", clock(since)) } else { String::new() };
-    let likely = if found.confidence == Confidence::Likely { "likely" } else { "" };
-    let parts = [found.evidence.as_str(), since.as_str(), likely];
+    let parts = [since.as_str(), found.evidence.as_str()];
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
 }
 
@@ -128,7 +127,8 @@ fn evidence(model: &Model, found: &MachineFinding) -> String {
 fn below(model: &Model, view: &OverviewState, theme: &Theme) -> Vec<(String, Style)> {
     let mut out = Vec::new();
     if view.findings.is_empty() && view.lacks.is_none() {
-        out.push((format!("Nothing stands out: {}.", view.calm.join(", ")), theme.good));
+        let calm = if view.calm.is_empty() { String::new() } else { format!(": {}", view.calm.join(", ")) };
+        out.push((format!("Nothing stands out{calm}."), theme.good));
     } else if !view.calm.is_empty() {
         out.push((view.calm.join(" · "), theme.dim));
     }

@@ -16,6 +16,10 @@ pub struct OverviewState {
     pub(crate) list: ListCursor<(Cause, Option<u32>)>,
     /// How often a finding was entered, so that undo returns here.
     pub(crate) entered: u64,
+    /// The findings about the present for the same filter as at the last look, which do not flicker.
+    pub(crate) before: (Option<String>, Vec<MachineFinding>),
+    /// The selected processes whose figures are kept even if others have larger ones.
+    pub(crate) followed: Vec<i32>,
     /// Whether the figures of the range are no longer kept, or there are none.
     pub(crate) lacks: Option<Lack>,
 }
@@ -38,16 +42,22 @@ impl OverviewState {
         let history = model.context.host.as_deref().map_or(&none, |host| &host.history);
         let answer = &model.context.answer;
         let range = model.clock_range();
+        let filter = model.selection.repeatable_filter(&model.context);
+        let (before_filter, before) = std::mem::take(&mut self.before);
         let input = TriageInput {
-            history,
-            range: range.unwrap_or_else(|| triage::present(history)),
             // Anomalies of CPUs are known for the present only.
             cpus: if range.is_none() { &model.context.findings } else { &[] },
             processes: &answer.view.processes,
             is_narrowed: is_narrowed(model),
+            target: model.context.info.whom.process_ids(),
+            before: if range.is_none() && filter == before_filter { &before } else { &[] },
+            ..TriageInput::new(history, range.unwrap_or_else(|| triage::present(history)))
         };
         self.findings = triage::findings(&input);
         self.calm = triage::calm(&input);
+        if range.is_none() {
+            self.before = (filter, self.findings.clone());
+        }
         self.lacks = match (model.context.info.origin, history.start()) {
             (Origin::Recorded, _) => Some(Lack::Recorded),
             (Origin::Live, None) => Some(Lack::Early),

@@ -15,6 +15,7 @@ use crate::query::rows::busiest::ProcessSamples;
 use crate::session::Origin;
 use crate::session::machine::quota::ThrottledGroup;
 use crate::source::Info;
+use crate::source::live::Target;
 use crate::ui::screens::overview::state::OverviewState;
 use crate::ui::state::{Tab, ZoomTarget};
 use crate::ui::terminal::run::render;
@@ -62,7 +63,8 @@ fn screen(app: &App, (width, height): (u16, u16)) -> String {
 }
 
 fn throttled(one: &mut Resources) {
-    one.throttled = vec![ThrottledGroup { name: "cart-7d9".into(), percent: 41.0, ms: 380.0 }];
+    one.throttled =
+        vec![ThrottledGroup { name: "cart-7d9".into(), percent: 41.0, ms: 380.0, file: "cpu.max", of_target: None }];
 }
 
 fn refused(one: &mut Resources) {
@@ -84,7 +86,7 @@ fn one_fault_on_a_small_terminal() {
     insta::assert_snapshot!(screen(&session((80, 24), throttled), (80, 24)), @r"
     Overview, last 10 s: 1 bad, 0 worth a look
     ›● cpu      cart-7d9 throttled 41 % of periods
-                380 ms/s, cpu.max is below its demand, since 00:10    1 functions
+                since 00:10, 380 ms/s, cpu.max is below its demand    1 functions
 
      CPU 5 % of 2 busy · 0.0 waiting for a CPU · no disk in use · memory 75 %
      available · no failed connections
@@ -95,9 +97,9 @@ fn one_fault_on_a_small_terminal() {
 fn several_faults_on_a_wide_terminal() {
     insta::assert_snapshot!(screen(&session((200, 60), refused), (200, 60)), @r"
     Overview, last 10 s: 1 bad, 2 worth a look
-    ›● network  30 % of connects fail                                                                                  600 of 2.0 k a second, since 00:10                                   M tcp
+    ›● network  30 % of connects fail                                                                                  since 00:10, 600 of 2.0 k a second                                   M tcp
      ○ cpu      1.00 of 2 CPUs busy               gzip 1.00                                                            since 00:10                                                          1 functions
-     ○ changed  +1.00 CPUs                        +gzip 1.00 CPUs                                                      against the 10 s before, since 00:10                                 b compare
+     ○ changed  +1.00 CPUs                        +gzip 1.00 CPUs                                                      since 00:10, against the 10 s before                                 b compare
 
      CPU 50 % of 2 busy · 0.0 waiting for a CPU · no disk in use · memory 75 % available · 6000 failed connections
     ");
@@ -208,6 +210,20 @@ fn a_filter_narrows_the_findings() {
     app.set_answer(Arc::new(answer));
     let causes: Vec<&str> = app.views.overview.findings.iter().map(|found| found.cause.word()).collect();
     assert_eq!(causes, ["busy", "changed"]);
+    assert!(app.model.effects.iter().any(|effect| matches!(effect, Effect::Follow(pids) if *pids == [42])));
+}
+
+/// A process that sleeps leads to its waits, also before it has any sample.
+#[test]
+fn a_sleeping_target_leads_to_its_waits() {
+    let sleeper = ProcessUse { pid: 42, comm: "client".into(), threads: 1, ..ProcessUse::default() };
+    let mut app = session((80, 24), |one| one.processes = vec![sleeper.clone()]);
+    app.model.context.info.whom = Target::Processes(vec![42]);
+    app.set_answer(Arc::new(Answer { elapsed_ns: 20 * SECOND, target: "pid 42".to_owned(), ..Answer::default() }));
+    let found = app.views.overview.findings.first().map(|found| found.look.clone());
+    assert_eq!(found, Some(Look::Unit("waits -p 42".to_owned())));
+    let text = screen(&app, (80, 24));
+    assert!(text.contains("waits 100 % of the time  client 42") && !text.contains("of 2 busy"), "{text}");
 }
 
 #[test]

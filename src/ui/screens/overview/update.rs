@@ -60,7 +60,9 @@ impl App {
     /// Goes where the finding under the cursor is examined.
     pub(crate) fn enter_finding(&mut self) {
         let Some(found) = self.views.overview.under_cursor().cloned() else {
-            return self.model.say("nothing stands out: 1 shows the functions, M starts a unit");
+            return self
+                .model
+                .say("nothing stands out: M waits shows where time goes, M syscalls slow or failing calls");
         };
         self.views.overview.entered += 1;
         self.examine(found.look);

@@ -12,7 +12,7 @@ use crate::profile::frames::SymState;
 use crate::query::answer::{FoldMark, MAX_ROWS, TopLine};
 use crate::query::rows::top_table::TopField;
 use crate::query::{ColumnKey, Order};
-use crate::ui::input::commands::program;
+use crate::ui::input::commands::{general, program};
 use crate::ui::input::shown;
 use crate::ui::popups::complete;
 use crate::ui::screens::top::columns::{self, TopColumnSpan};
@@ -98,7 +98,7 @@ pub(crate) fn empty(model: &Model, on: &mut Canvas<'_>) {
                 "The event did not happen, the target was idle, or the file is damaged: see l.".to_owned(),
             ]
         } else {
-            waiting(model).into()
+            waiting(model)
         };
     for (i, text) in lines.iter().enumerate() {
         on.put(2, 2 + i as u16, text, if i == 0 { on.theme.text } else { on.theme.dim });
@@ -135,15 +135,22 @@ fn nothing_passes(model: &Model) -> Vec<String> {
 }
 
 /// Returns what a live session without samples waits for, or how to get samples.
-fn waiting(model: &Model) -> [String; 2] {
+fn waiting(model: &Model) -> Vec<String> {
     let events = model.context.keymap.key_of(&program::EVENTS).map(shown).unwrap_or_default();
     match (model.context.samples_nothing(), model.context.answer.target.is_empty()) {
-        (true, _) => [
+        (true, _) => vec![
             "This session has no sampling event.".to_owned(),
             format!("⏎ starts {CPU_CLOCK}, which samples what the CPUs do; {events} lists other events"),
         ],
-        (_, true) => ["Waiting for samples…".to_owned(), "An idle machine produces few samples.".to_owned()],
-        (_, false) => ["Waiting for samples…".to_owned(), "Sleeping tasks produce no samples.".to_owned()],
+        (_, true) => vec!["Waiting for samples…".to_owned(), "An idle machine produces few samples.".to_owned()],
+        (_, false) => {
+            let unit = model.context.keymap.key_of(&general::UNIT).map(shown).unwrap_or_default();
+            vec![
+                "Waiting for samples…".to_owned(),
+                "Sleeping tasks produce no samples.".to_owned(),
+                format!("{unit} waits shows what they wait for, {unit} syscalls their system calls"),
+            ]
+        }
     }
 }
 

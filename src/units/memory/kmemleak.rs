@@ -255,7 +255,7 @@ impl KmemLeak {
             ("gone with a replaced program", self.at_exec, None),
         ];
         Sheet::of(list.iter().enumerate(), |(at, _)| at as u64)
-            .left("what", "What", 28, |(_, (what, ..))| text(*what))
+            .left("what", "What", 31, |(_, (what, ..))| text(*what))
             .right("objects", "Objects", 14, |(_, (_, objects, _))| Cell::Count(*objects))
             .right("bytes", "Bytes", 12, |(_, (.., bytes))| bytes.map_or(Cell::Empty, Cell::Bytes))
             .whole("Totals")

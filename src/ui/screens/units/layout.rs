@@ -132,9 +132,13 @@ fn places_of_titles(titles: &[u16], here: usize, room: u16) -> Vec<(u16, u16, us
     let most = (BRIEF..=longest.max(BRIEF)).rev().find(fits).unwrap_or(BRIEF);
     let first = (0..here).find(|first| total(*first, here + 1, most) < room).unwrap_or(here);
     let mut x: u16 = 1;
+    // The cells that another one for all would exceed go to the first shortened titles.
+    let mut spare = room.saturating_sub(total(first, titles.len(), most));
     (first..titles.len())
         .map(|i| {
-            let place = (x, cells(i, most), i);
+            let more = (titles[i] + 3 - cells(i, most)).min(spare);
+            spare -= more;
+            let place = (x, cells(i, most) + more, i);
             x = x.saturating_add(place.1);
             place
         })
@@ -193,7 +197,12 @@ mod tests {
         assert_eq!(small.iter().map(|(_, wide, _)| *wide).collect::<Vec<_>>(), [10, 9, 12, 24, 24]);
         // The one that is looked at is whole.
         assert_eq!(places_of_titles(&titles, 3, 80)[3].1, 34);
+        // What is left over goes to the first that are shortened.
+        let odd = places_of_titles(&titles, 0, 82);
+        assert_eq!(odd.iter().map(|(_, wide, _)| *wide).collect::<Vec<_>>(), [10, 9, 12, 25, 25]);
+        let odd = places_of_titles(&titles, 0, 81);
+        assert_eq!(odd.iter().map(|(_, wide, _)| *wide).collect::<Vec<_>>(), [10, 9, 12, 25, 24]);
         // Where there is room for some only, it is among them.
-        assert_eq!(places_of_titles(&titles, 4, 50).last(), Some(&(12, 30, 4)));
+        assert_eq!(places_of_titles(&titles, 4, 50).last(), Some(&(20, 30, 4)));
     }
 }

@@ -179,7 +179,7 @@ fn long_names_leave_the_dso_in_its_column() {
     assert!(tables >= 4, "{tables} tables with a DSO");
 }
 
-/// A part that is dropped for lack of room is dropped at this width whatever the figures are.
+/// The width alone decides which parts are dropped, not the figures.
 #[test]
 fn larger_figures_leave_the_parts_of_the_header_in_place() {
     for width in [60, 80, 100, 120, 140] {

@@ -65,8 +65,10 @@ fn head(view: &FlameState, flame: &Flame, on: &mut Canvas<'_>) {
     path.extend(flame.zoom.iter().map(|n| clean(n).into_owned()));
     let words = view.edits_as_commands();
     let edits = if words.is_empty() { String::new() } else { format!("  [{}]", words.join(", ")) };
-    let left = usize::from(on.area.width).saturating_sub(width(&path.join(" › ")) + width(&edits) + 4);
-    let right = format!("{}{edits}", drawn(flame, left));
+    let hidden = view.hidden_rows(flame, graph(on.area).height);
+    let hidden = hidden.map_or_else(String::new, |(rows, sign)| format!("{sign} {}  ", counted(rows.into(), "row")));
+    let taken = width(&path.join(" › ")) + width(&edits) + width(&hidden) + 4;
+    let right = format!("{hidden}{}{edits}", drawn(flame, usize::from(on.area.width).saturating_sub(taken)));
     let room = usize::from(on.area.width).saturating_sub(width(&right) + 4);
     // The end of a path is more informative than its start.
     let mut text = path.join(" › ");

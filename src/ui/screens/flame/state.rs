@@ -201,6 +201,14 @@ impl FlameState {
         Some(if self.icicle || sandwich { y } else { height - 1 - y })
     }
 
+    /// Returns the number of deeper rows that are not visible, and the sign of their direction.
+    pub(crate) fn hidden_rows(&self, flame: &Flame, height: u16) -> Option<(u32, char)> {
+        let deepest = flame.blocks.iter().map(|block| block.row).max()?;
+        let rows = u32::try_from(deepest + 1 - i32::from(height) - self.first_row(flame, height)).ok()?;
+        let is_down = self.icicle || matches!(self.place.way, FlameDirection::Around(_));
+        (rows > 0).then_some((rows, if is_down { '↓' } else { '↑' }))
+    }
+
     pub(crate) fn edits_as_commands(&self) -> Vec<String> {
         let mut words: Vec<String> = self.place.edits.iter().map(Edit::as_command).collect();
         match &self.place.way {
@@ -243,5 +251,35 @@ mod tests {
         assert_eq!(view.frames_per_row, 1);
         (0..99).for_each(|_| view.fit(&Flame { rows: 99, depth: 9999, ..Flame::default() }, 20));
         assert_eq!(view.frames_per_row, MOST_PER_ROW);
+    }
+
+    #[test]
+    fn rows_beyond_the_screen_are_counted() {
+        let none = crate::query::flame::WeightPair::default();
+        let block = |row: i32| FlameBlock {
+            id: row as u64,
+            row,
+            x0: 0,
+            x1: 8,
+            name: "f".into(),
+            dso: "f".into(),
+            class: Class::User,
+            own: none,
+            total: none,
+            parent: none,
+            verdict: None,
+            below: None,
+            chain: Vec::new(),
+            pooled: 0,
+            small: 0,
+            processes: 0,
+            found: false,
+        };
+        let flame = Flame { blocks: (0..9).map(block).collect(), ..Flame::default() };
+        let mut view = FlameState::default();
+        assert_eq!((view.hidden_rows(&flame, 5), view.hidden_rows(&flame, 9)), (Some((4, '↓')), None));
+        view.icicle = false;
+        assert_eq!(view.hidden_rows(&flame, 5), Some((4, '↑')));
+        assert_eq!(view.hidden_rows(&Flame::default(), 5), None);
     }
 }

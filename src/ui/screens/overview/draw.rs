@@ -64,6 +64,10 @@ pub(crate) fn draw(model: &Model, view: &OverviewState, on: &mut Canvas<'_>) {
             y += 1;
         }
     }
+    // A low screen has no room for the last lines.
+    if y > on.area.height {
+        on.put(on.area.width.saturating_sub(1), on.area.height.saturating_sub(1), "…", on.theme.key);
+    }
 }
 
 fn heading(model: &Model, view: &OverviewState) -> String {

@@ -81,6 +81,13 @@ fn a_healthy_machine_says_so_in_one_line() {
     ");
 }
 
+/// A low terminal marks that lines are left out.
+#[test]
+fn lines_without_room_are_marked() {
+    assert!(screen(&session((30, 6), |_| {}), (30, 6)).ends_with('…'));
+    assert!(!screen(&session((30, 20), |_| {}), (30, 20)).contains('…'));
+}
+
 #[test]
 fn one_fault_on_a_small_terminal() {
     insta::assert_snapshot!(screen(&session((80, 24), throttled), (80, 24)), @r"

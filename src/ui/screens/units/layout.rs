@@ -197,7 +197,7 @@ mod tests {
         assert_eq!(small.iter().map(|(_, wide, _)| *wide).collect::<Vec<_>>(), [10, 9, 12, 24, 24]);
         // The one that is looked at is whole.
         assert_eq!(places_of_titles(&titles, 3, 80)[3].1, 34);
-        // What is left over goes to the first that are shortened.
+        // The rest of the line goes to the first shortened titles.
         let odd = places_of_titles(&titles, 0, 82);
         assert_eq!(odd.iter().map(|(_, wide, _)| *wide).collect::<Vec<_>>(), [10, 9, 12, 25, 25]);
         let odd = places_of_titles(&titles, 0, 81);

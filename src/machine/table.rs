@@ -173,10 +173,11 @@ impl<'a> CpuFacts<'a> {
             CpuColumn::Given => {
                 format!("CPU {cpu}: {value:.0} % of the samples of a fully busy CPU; idle CPUs may produce no samples")
             }
-            CpuColumn::Share(_) if self.host.is_some() => {
-                format!("{} on CPU {cpu}: {value:.1} % of its ticks (/proc/stat)", column.long())
+            CpuColumn::Share(_) => {
+                let ticks = |host: &HostView| format!("its ticks in {} (/proc/stat)", duration(host.interval));
+                let of = self.host.map_or_else(|| "its samples".to_owned(), ticks);
+                format!("{} on CPU {cpu}: {value:.1} % of {of}", column.long())
             }
-            CpuColumn::Share(_) => format!("{} on CPU {cpu}: {value:.1} % of its samples", column.long()),
             _ => format!("{} on CPU {cpu}: {}", column.long(), self.cell(column, cpu).text()),
         }
     }
@@ -240,6 +241,11 @@ impl<'a> CpuFacts<'a> {
         }
     }
 
+    /// Returns the length of time that the samples cover, in whole seconds.
+    pub(crate) fn sampled_seconds(&self) -> u64 {
+        self.samples.map_or(0, |samples| samples.window.saturating_add(500_000_000) / 1_000_000_000)
+    }
+
     /// Returns a description of a CPU's samples: `43.0 % softirq = 43.0 % TIMER (estimation_timer 43.0 %)`.
     pub(crate) fn cpu_text(&self, cpu: u32) -> String {
         let Some(samples) = self.sampled(cpu) else { return format!("CPU {cpu}: no samples") };
@@ -260,7 +266,9 @@ impl<'a> CpuFacts<'a> {
         parts.truncate(3);
         let of = parts.into_iter().map(|(_, text)| text).collect::<Vec<_>>().join(" + ");
         let soft = samples.softirqs();
-        let mut words = format!("CPU {cpu}: {} softirq", share(soft));
+        // The row has shares of another time, from /proc/stat.
+        let time = self.host.map_or_else(String::new, |_| format!(", samples of {} s", self.sampled_seconds()));
+        let mut words = format!("CPU {cpu}{time}: {} softirq", share(soft));
         if !of.is_empty() {
             words.push_str(&format!(" = {of}"));
         }

@@ -284,7 +284,11 @@ fn every_cell_in_words() {
     );
     assert_eq!(facts.cell_text(CpuColumn::IrqTimed, 2), "no interrupt handler has run on CPU 2 since measuring began");
     assert!(facts.cell_text(CpuColumn::Timed(3), 1).ends_with("it has not run since measuring began"));
-    assert!(facts.cell_text(CpuColumn::Share(Ticks::USER), 1).ends_with("on CPU 1: 12.5 % of its ticks (/proc/stat)"));
+    assert!(
+        facts
+            .cell_text(CpuColumn::Share(Ticks::USER), 1)
+            .ends_with("on CPU 1: 12.5 % of its ticks in 0 ns (/proc/stat)")
+    );
     assert!(
         facts.cell_text(CpuColumn::Mhz, 1).ends_with(" on CPU 1: 2,400")
             || facts.cell_text(CpuColumn::Mhz, 1).ends_with(" on CPU 1: 2400")
@@ -302,7 +306,8 @@ fn every_cell_in_words() {
     );
     assert_eq!(
         facts.cpu_text(1),
-        "CPU 1: 50.0 % softirq = 50.0 % TIMER (run_timers 40.0 %), 5.0 % irq; 100 samples of 200 at full load"
+        "CPU 1, samples of 2 s: 50.0 % softirq = 50.0 % TIMER (run_timers 40.0 %), 5.0 % irq; \
+         100 samples of 200 at full load"
     );
 }
 

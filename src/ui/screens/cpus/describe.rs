@@ -10,7 +10,6 @@ use crate::machine::table::{CpuColumn, CpuFacts};
 use crate::panel::series::LEVELS;
 use crate::panel::text::{width, wrap};
 use crate::panel::unit::{duration, percent, short};
-use crate::query::cpus;
 use crate::query::heat::least_of;
 use crate::session::Origin;
 use crate::session::machine::quota::ThrottledGroup;
@@ -80,7 +79,7 @@ fn legend(model: &Model, view: &CpusState, facts: &CpuFacts<'_>) -> String {
             }
         }
         (ColumnPage::Sampled, _) if facts.host.is_some() => {
-            text.push_str(&format!(" of the last {} s", cpus::WINDOW_NS / 1_000_000_000))
+            text.push_str(&format!(" of the last {} s", facts.sampled_seconds()))
         }
         _ => {}
     }

@@ -22,6 +22,7 @@ use crate::ui::screens::units::state::quoted;
 use crate::ui::state::environment::drawn_part;
 use crate::ui::state::selection::PAIRS;
 use crate::ui::state::{BannerSubject, Effect, OutsideRequest, StartupAction, Tab};
+use crate::ui::terminal::term_query;
 
 /// The maximum number of selected processes that are followed.
 const MOST_FOLLOWED: usize = 16;
@@ -87,7 +88,7 @@ impl App {
     pub(crate) fn copy(&mut self) {
         let Some(text) = self.text() else { return };
         self.model.effects.push(Effect::Copy(text));
-        self.model.say("the view is on the clipboard, as text");
+        self.model.say(copied(term_query::is_tmux()));
     }
 
     pub(crate) fn write(&mut self, path: String) {
@@ -254,6 +255,14 @@ impl App {
     }
 }
 
+/// Returns the message after a copy. Terminals do not report whether they took it, and tmux ignores it by default.
+fn copied(in_tmux: bool) -> &'static str {
+    match in_tmux {
+        true => "sent to the terminal's clipboard; tmux passes it on after: set -g set-clipboard on",
+        false => "the view was sent to the terminal's clipboard, as text",
+    }
+}
+
 /// Returns whether a recording must be loaded first: a range may be a share of it.
 fn needs_all(action: &StartupAction) -> bool {
     match action {
@@ -267,6 +276,11 @@ mod tests {
     use super::*;
     use crate::query::time_range::TimeRange;
     use crate::ui::input::commands::table::parse;
+
+    #[test]
+    fn a_copy_in_tmux_names_its_option() {
+        assert!(copied(true).contains("set -g set-clipboard on") && !copied(false).contains("tmux"));
+    }
 
     #[test]
     fn only_ranges_wait_for_the_whole_recording() {

@@ -33,6 +33,11 @@ pub(crate) struct TermQuery {
     done: bool,
 }
 
+/// Returns whether the terminal is one of tmux.
+pub(crate) fn is_tmux() -> bool {
+    std::env::var_os("TMUX").is_some()
+}
+
 impl TermQuery {
     /// Queries the user's terminal, which must be in raw mode. Returns `None` if there is none or it would not answer.
     pub(crate) fn ask() -> Option<Self> {

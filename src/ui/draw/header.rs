@@ -363,9 +363,13 @@ pub(crate) fn banner(model: &Model, on: &mut Canvas<'_>) {
     let keys = [(&program::FINDING, "goes there"), (&program::DISMISS, "dismisses")];
     let keys: Vec<String> = keys.iter().filter_map(|(row, words)| Some(format!("  {} {words}", key(row)?))).collect();
     let style = if banner.urgent { on.theme.error } else { on.theme.warning };
-    let (more, keys) = (clean(&banner.more), keys.concat());
-    let room = usize::from(on.area.width).saturating_sub(2 + width(&more) + width(&keys));
-    let mut x = 1 + on.put(1, 0, &fit_end(&clean(&banner.text), room), style);
+    let (text, more) = (clean(&banner.text), clean(&banner.more));
+    let cells = usize::from(on.area.width);
+    let room = |keys: &str| cells.saturating_sub(2 + width(&more) + width(keys));
+    // The subject matters more than the key that dismisses it.
+    let all = keys.concat();
+    let keys = if width(&text) <= room(&all) { all } else { keys.into_iter().next().unwrap_or_default() };
+    let mut x = 1 + on.put(1, 0, &fit_end(&text, room(&keys)), style);
     x += on.put(x, 0, &more, style);
     on.put(x, 0, &keys, on.theme.key);
 }

@@ -15,7 +15,6 @@ struct Row {
     total: Acc,
     /// The part that arrived since the view was frozen.
     newer: Acc,
-    counts: Counts,
     /// Samples and counts at the last computation of rates.
     then: (u64, Counts),
     meter: Option<Meter>,
@@ -82,17 +81,11 @@ impl Events {
         seen
     }
 
-    /// Returns the losses of each event since the start; 0 for a recording.
-    pub(crate) fn lost(&self) -> impl Iterator<Item = u64> + '_ {
-        self.rows.iter().map(|row| row.counts.lost)
-    }
-
     /// Applies new counts and computes rates; `slots` maps the source's events to the session's.
     pub(crate) fn count(&mut self, read: &CountReading, slots: &[u16]) {
         let seconds = (read.at.saturating_sub(std::mem::replace(&mut self.taken_at, read.at))) as f64 / 1e9;
         for (slot, counts) in slots.iter().zip(&read.of) {
             let Some(row) = self.rows.get_mut(usize::from(*slot)) else { continue };
-            row.counts = *counts;
             let (samples, then) = std::mem::replace(&mut row.then, (row.total.samples, *counts));
             let Some(meter) = &mut row.meter else { continue };
             meter.count = counts.value;
@@ -266,7 +259,7 @@ mod tests {
         let meter = infos[1].meter.as_ref().expect("live");
         assert_eq!((infos[1].name.as_str(), infos[1].lost, infos[1].total.samples), ("b", 3, 1));
         assert_eq!((meter.rate, meter.sampled, meter.running_percent, meter.count), (100.0, 0.5, 50.0, 300));
-        assert_eq!((infos[0].meter.is_none(), events.lost().collect::<Vec<_>>()), (true, vec![0, 3]));
+        assert!(infos[0].meter.is_none());
     }
 
     /// Records for units cost what the kernel counts, those for the profile what is sampled.

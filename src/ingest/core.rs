@@ -166,8 +166,16 @@ impl IngestState {
                 }
                 SourceEvent::MeasuredSince(since) => self.units.measured_since(*since, &self.session),
                 SourceEvent::CpuCounts(counts) => self.units.count(counts, self.inputs.slots()),
-                SourceEvent::Counts(_)
-                | SourceEvent::Walks(_)
+                SourceEvent::Counts(reading) => {
+                    for (event, counts) in self.inputs.slots().iter().zip(&reading.of) {
+                        self.profile.ledger.losses_of(*event).counted = counts.lost;
+                    }
+                }
+                SourceEvent::UnknownLosses => {
+                    self.profile.ledger.has_unknown_losses = true;
+                    self.units.lose_unknown();
+                }
+                SourceEvent::Walks(_)
                 | SourceEvent::ViewFilter(_)
                 | SourceEvent::Note(_)
                 | SourceEvent::Reply(_)
@@ -308,7 +316,8 @@ impl IngestState {
             (false, _) => &mut losses.hardware,
         };
         *sum = sum.saturating_add(lost);
-        if header.kind != types::LOST && id.time == 0 {
+        // Records of the kernel may be left over whose losses were reported before.
+        if header.kind != types::LOST && id.time == 0 || lost == 0 {
             return;
         }
         self.times.lose(time, lost);
@@ -319,6 +328,15 @@ impl IngestState {
         if let Some(parallelism) = &mut self.parallelism {
             parallelism.forget();
             self.profile.ledger.parallelism_gaps += 1;
+        }
+    }
+
+    /// Reports the losses to units that the events of a recording counted, but no record reported: at the end of a
+    /// recording by perf, no later record did.
+    pub(super) fn lose_unreported(&mut self) {
+        let lost = self.profile.ledger.unreported();
+        if lost > 0 {
+            self.units.lose(None, self.units.now(), lost);
         }
     }
 

@@ -161,6 +161,9 @@ impl Ingest {
             );
         }
         let is_end = batch.complete_until == Some(u64::MAX);
+        if is_end && self.recorded {
+            self.core.lose_unreported();
+        }
         if is_end || self.core.units.is_pin_due() {
             self.core.pin_data();
         }

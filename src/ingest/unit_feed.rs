@@ -27,6 +27,7 @@ mod kept;
 
 pub(crate) const SEVERAL_HOSTS: &str = "units support only one machine: open its recording alone";
 const MAX_UNITS: usize = 16;
+const UNKNOWN_LOSSES: &str = "a ring buffer was full at the end, and Linux before 6.0 does not count what it lost then";
 /// The time between two requests for addresses of data: units go through all of their figures for them.
 const PIN_INTERVAL_NS: u64 = 100_000_000;
 
@@ -43,6 +44,8 @@ pub struct UnitAnswer {
     pub notes: Vec<String>,
     /// Records lost in the interval.
     pub lost: u64,
+    /// Whether more may be lost, which this kernel does not count.
+    pub may_be_more: bool,
     /// The start of the figures, in nanoseconds since the session's start.
     pub since: u64,
     /// The end of the figures, in nanoseconds since the session's start.
@@ -112,6 +115,7 @@ pub struct Units {
     next_id: u64,
     kept: KeptFigures,
     points: Option<Points>,
+    has_unknown_losses: bool,
 }
 
 impl Units {
@@ -390,6 +394,11 @@ impl Units {
         }
     }
 
+    /// Marks the losses of all units as a lower limit.
+    pub(super) fn lose_unknown(&mut self) {
+        self.has_unknown_losses = true;
+    }
+
     pub(crate) fn until(&mut self, time: u64) {
         if time < u64::MAX {
             self.now = self.now.max(time);
@@ -433,6 +442,7 @@ impl Units {
         chosen: Option<u64>,
     ) -> Vec<UnitAnswer> {
         let is_wanted = |running: &Running| chosen.is_none_or(|chosen| chosen == running.id);
+        let may_be_more = self.has_unknown_losses;
         let Self { list, names, own, .. } = self;
         for running in list.iter_mut().filter(|running| is_wanted(running)) {
             running.unit.settle(&mut Context::new(session, names, own));
@@ -452,12 +462,14 @@ impl Units {
             if running.lost > 0 {
                 notes.push(format!("lost {}: {}", counted(running.lost, "record"), running.unit.loss_text()));
             }
+            notes.extend(may_be_more.then(|| UNKNOWN_LOSSES.to_owned()));
             UnitAnswer {
                 id: running.id,
                 name: running.unit.spec.name,
                 panels,
                 notes,
                 lost: running.lost,
+                may_be_more,
                 since: running.since.saturating_sub(start),
                 until: now.saturating_sub(start),
             }
@@ -486,6 +498,21 @@ mod tests {
         [(None, u64::MAX), (Some(3), 5)].iter().for_each(|(cpu, records)| units.lose(*cpu, 9, *records));
         let answers = units.answers(&Session::new(crate::session::Origin::Live), &Profile::default(), 0, Some(id));
         assert_eq!(answers.iter().map(|answer| answer.lost).collect::<Vec<_>>(), [u64::MAX]);
+    }
+
+    /// Before Linux 6.0, nothing counts what a full ring lost last.
+    #[test]
+    fn unknown_losses_make_the_number_a_lower_limit() {
+        let unit = units::make(units::find("forks").expect("a unit"), &Settings::default()).expect("needs nothing");
+        let mut units = Units::default();
+        let id = units.start(unit, 0).expect("starts");
+        let mut found = || {
+            let answers = units.answers(&Session::new(Origin::Live), &Profile::default(), 0, Some(id));
+            units.lose_unknown();
+            let has_note = answers[0].notes.iter().any(|note| note == UNKNOWN_LOSSES);
+            (answers[0].lost, answers[0].may_be_more, has_note)
+        };
+        assert_eq!([(); 2].map(|()| found()), [(0, false, false), (0, true, true)]);
     }
 
     #[test]

@@ -17,6 +17,8 @@ pub struct Lost {
 pub struct Ledger {
     /// By event.
     pub(crate) losses: Vec<Lost>,
+    /// Whether the kernel may have lost more records, without a report and without a counter.
+    pub(crate) has_unknown_losses: bool,
     pub(crate) throttled: u64,
     /// Rounds in which our queue was full, so that records stayed in the rings.
     pub(crate) queue_full: u64,
@@ -75,6 +77,18 @@ impl Ledger {
         with_share(self.lost_of_units, self.unit_records)
     }
 
+    /// Returns the losses that the events' counters know and no record reported, of all events.
+    pub(crate) fn unreported(&self) -> u64 {
+        let [counted, recorded] = [|lost: &Lost| lost.counted, |lost: &Lost| lost.recorded]
+            .map(|of| self.losses.iter().map(of).fold(0, u64::saturating_add));
+        counted.saturating_sub(recorded)
+    }
+
+    /// Returns the suffix of a number of losses that is a lower limit.
+    pub(crate) fn or_more(&self) -> &'static str {
+        or_more(self.has_unknown_losses)
+    }
+
     /// Returns the share of the samples of busy CPUs that arrived, in percent; `None` if that is not known. Some
     /// kernels also sample idle CPUs.
     pub(crate) fn timed_percent(&self) -> Option<f64> {
@@ -86,4 +100,9 @@ impl Ledger {
 fn with_share(lost: u64, received: u64) -> (u64, f64) {
     let all = lost.saturating_add(received);
     (lost, if all == 0 { 0.0 } else { 100.0 * lost as f64 / all as f64 })
+}
+
+/// Returns the suffix of a number of losses, which is a lower limit if more may be lost.
+pub(crate) fn or_more(may_be_more: bool) -> &'static str {
+    if may_be_more { " or more" } else { "" }
 }

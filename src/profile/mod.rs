@@ -51,6 +51,7 @@ use crate::symbols::objects::data_address;
 pub use columns::{Acc, CHUNK, Chunk};
 pub use frames::{Frame, FrameId, Frames, Sym, SymId};
 pub use index::HashIndex;
+pub(crate) use ledger::or_more;
 pub use ledger::{Ledger, Lost};
 pub use losses::{Gaps, Loss, Losses};
 pub(crate) use renames::{FormerNames, RenamedFrames};

@@ -2,12 +2,14 @@
 
 use crate::ingest::unit_feed::UnitAnswer;
 use crate::panel::Panel;
+use crate::profile::or_more;
 
 /// Formats the panels as text below a line with their time. `wall` is 0 if only the session's clock is known.
 pub(crate) fn text(answer: &UnitAnswer, wall: u64, clock: u64, panels: &[&Panel]) -> String {
     let seconds = (answer.until.saturating_sub(answer.since)) as f64 / 1e9;
     let when = if wall > 0 { stamp(wall, ' ') } else { format!("{:.6}", clock as f64 / 1e9) };
-    let mut out = format!("{when}  {}  {seconds:.2} s  lost {}\n", answer.name, answer.lost);
+    let more = or_more(answer.may_be_more);
+    let mut out = format!("{when}  {}  {seconds:.2} s  lost {}{more}\n", answer.name, answer.lost);
     for panel in panels {
         out.push('\n');
         out.push_str(&panel.to_text());

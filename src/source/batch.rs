@@ -54,6 +54,9 @@ pub enum SourceEvent {
     Containers(Vec<NamedContainer>),
     /// The counts and losses of each event since its start.
     Counts(CountReading),
+    /// More records may be lost than records and counts report: a kernel that does not count losses had a full ring at
+    /// the end.
+    UnknownLosses,
     /// Counts on each CPU of events that are only counted.
     CpuCounts(Vec<CpuCount>),
     /// The time since which all existing events are measured, if one was added.
@@ -351,6 +354,7 @@ mod tests {
             SourceEvent::Unread(1),
             SourceEvent::CpuCounts(Vec::new()),
             SourceEvent::MeasuredSince(1),
+            SourceEvent::UnknownLosses,
             SourceEvent::Progress(1, 2),
         ];
         assert!(!urgent.into_iter().any(waits));

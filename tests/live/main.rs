@@ -23,6 +23,7 @@ mod java;
 mod json;
 mod latency;
 mod locks;
+mod losses;
 mod neighbours;
 mod node;
 mod pty;

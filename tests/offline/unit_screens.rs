@@ -40,7 +40,7 @@ fn answer_of(name: &str, mut stage: common::stage::Stage) -> UnitAnswer {
     let spec = UNITS.iter().find(|spec| spec.name == name).expect("a unit");
     let panels = stage.panels();
     let until = stage.now - common::stage::START;
-    UnitAnswer { id: 1, name: spec.name, panels, notes: Vec::new(), lost: 0, since: 0, until }
+    UnitAnswer { id: 1, name: spec.name, panels, notes: Vec::new(), lost: 0, may_be_more: false, since: 0, until }
 }
 
 /// The screen as text, without trailing spaces.

@@ -214,10 +214,6 @@ impl Aggregator {
 
     fn ledger(&self) -> Ledger {
         let mut ledger = self.ingest.core().profile.ledger.clone();
-        for (event, lost) in self.events.lost().enumerate() {
-            let counted = &mut ledger.losses_of(event as u16).counted;
-            *counted = counted.saturating_add(lost);
-        }
         let units = &self.ingest.core().units;
         let only_units = (0..ledger.losses.len()).filter(|event| units.is_quiet(*event as u16));
         ledger.lost_of_units = only_units.fold(0_u64, |sum, event| sum.saturating_add(ledger.lost_of(event)));

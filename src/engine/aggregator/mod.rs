@@ -243,6 +243,7 @@ impl Aggregator {
             | SourceEvent::Containers(_)
             | SourceEvent::CpuCounts(_)
             | SourceEvent::MeasuredSince(_)
+            | SourceEvent::UnknownLosses
             | SourceEvent::Unread(_) => {}
         }
     }

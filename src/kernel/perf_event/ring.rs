@@ -17,6 +17,8 @@ const DATA_TAIL: usize = 1032;
 pub struct Ring {
     shared: Shared,
     page: usize,
+    /// The bytes that were in the ring when the last drain freed them.
+    filled: usize,
 }
 
 impl Ring {
@@ -25,7 +27,7 @@ impl Ring {
     pub(crate) fn map(fd: BorrowedFd<'_>, pages: usize) -> Result<Self, Errno> {
         let page = rustix::param::page_size();
         let shared = Shared::map(fd, page * (pages + 1), ProtFlags::READ | ProtFlags::WRITE, 0)?;
-        Ok(Self { shared, page })
+        Ok(Self { shared, page, filled: 0 })
     }
 
     pub(crate) fn capacity(&self) -> usize {
@@ -38,6 +40,7 @@ impl Ring {
         let tail = self.shared.word(DATA_TAIL).load(Ordering::Relaxed);
         let size = self.capacity();
         let n = (head.wrapping_sub(tail) as usize).min(size);
+        self.filled = n;
         if n == 0 {
             return 0;
         }
@@ -51,8 +54,15 @@ impl Ring {
         };
         out.extend_from_slice(a);
         out.extend_from_slice(b);
+        let written = self.shared.word(DATA_HEAD).load(Ordering::Relaxed);
+        self.filled = (written.wrapping_sub(tail) as usize).min(size);
         self.shared.word(DATA_TAIL).store(head, Ordering::Release);
         n
+    }
+
+    /// Returns the bytes that were free before the last drain. Records larger than that may be lost.
+    pub(crate) fn room(&self) -> usize {
+        self.capacity() - self.filled
     }
 
     #[cfg(test)]
@@ -81,10 +91,12 @@ mod tests {
         let mut out = Vec::new();
         ring.kernel_write(&fill);
         assert_eq!(ring.drain(&mut out), fill.len());
+        assert_eq!(ring.room(), 4);
         ring.kernel_write(&[1, 2, 3, 4, 5, 6, 7, 8]);
         out.clear();
         assert_eq!(ring.drain(&mut out), 8);
         assert_eq!(out, [1, 2, 3, 4, 5, 6, 7, 8]);
         assert_eq!(ring.drain(&mut out), 0);
+        assert_eq!(ring.room(), ring.capacity());
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use super::attr::Attr;
+use super::attr::{Attr, read_format};
 use super::ring::Ring;
 use super::sys::{Counts, Errno, Ioctl, Sys};
 use crate::kernel::bpf::calls::LoadError;
@@ -21,6 +21,7 @@ pub(crate) struct FakeSys {
     filters: Result<(), Errno>,
     programs: LoadError,
     hits: Option<AtomicU64>,
+    lost: u64,
     pub(crate) log: std::sync::Arc<Mutex<Vec<String>>>,
 }
 
@@ -33,6 +34,7 @@ impl FakeSys {
             filters: Ok(()),
             programs: Errno::PERM.into(),
             hits: None,
+            lost: 0,
             log: Default::default(),
         }
     }
@@ -62,6 +64,12 @@ impl FakeSys {
     /// Makes every event hit a billion times between two reads.
     pub(crate) fn flooded(mut self) -> Self {
         self.hits = Some(AtomicU64::new(0));
+        self
+    }
+
+    /// Makes every event report this number of lost records, if its read format has them.
+    pub(crate) fn losing(mut self, lost: u64) -> Self {
+        self.lost = lost;
         self
     }
 
@@ -120,9 +128,10 @@ impl Sys for FakeSys {
         Err(self.programs.clone())
     }
 
-    fn counts(&self, _fd: BorrowedFd<'_>, _read_format: u64, _id: u64) -> Result<Counts, Errno> {
-        let Some(hits) = &self.hits else { return Ok(Counts::default()) };
+    fn counts(&self, _fd: BorrowedFd<'_>, format: u64, _id: u64) -> Result<Counts, Errno> {
+        let lost = if format & read_format::LOST != 0 { self.lost } else { 0 };
+        let Some(hits) = &self.hits else { return Ok(Counts { lost, ..Counts::default() }) };
         self.note("counts".to_owned());
-        Ok(Counts { value: hits.fetch_add(1_000_000_000, Ordering::Relaxed), ..Counts::default() })
+        Ok(Counts { value: hits.fetch_add(1_000_000_000, Ordering::Relaxed), lost, ..Counts::default() })
     }
 }

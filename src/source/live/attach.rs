@@ -15,8 +15,10 @@ use crate::source::{EventState, FreshId};
 use super::attr::{self, CommonAttrs, KernelFeatures};
 use super::error::OpenError;
 use super::event_slot::Slot;
+use super::records::losses::RingLosses;
 use super::records::misattributed::MisattributedSamples;
 use super::records::outer_namespace::OuterNamespaceTasks;
+use super::records::pipeline::DrainedRing;
 use super::records::stack_walks::StackWalks;
 use super::records::strings::{OpenedEvent, TracedStrings};
 
@@ -25,7 +27,7 @@ mod listener;
 mod replace;
 mod walks;
 
-pub(crate) use counts::ByCpu;
+pub(crate) use counts::{ByCpu, CounterReadings};
 
 /// Cycles per nanosecond for a timer that replaces the cycles event: those of a CPU of 3 GHz.
 const CYCLES_A_NS: u64 = 3;
@@ -37,6 +39,13 @@ pub(crate) struct CpuRing {
     pub(crate) owner: OwnedFd,
     pub(crate) id: u64,
     pub(crate) ring: Ring,
+    pub(crate) losses: RingLosses,
+}
+
+impl CpuRing {
+    pub(crate) fn drained(&mut self) -> DrainedRing<'_> {
+        DrainedRing { owner: self.id, ring: &mut self.ring, losses: &mut self.losses }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -190,7 +199,7 @@ impl Attachment {
         if !self.open_walks(cpu, &owner)? {
             return Ok(false);
         }
-        self.rings.insert(cpu, CpuRing { owner, id, ring });
+        self.rings.insert(cpu, CpuRing { owner, id, ring, losses: RingLosses::default() });
         self.listen(cpu, pid)?;
         Ok(true)
     }
@@ -304,7 +313,7 @@ impl Attachment {
     fn read_strings(&mut self, i: usize, cpu: u32, id: u64, attr: &Attr) {
         let (event, ring) = (&self.slots[i].event, self.rings.get(&cpu));
         let Some(ring) = ring.filter(|_| event.tracepoint.is_some() && !event.no_samples) else { return };
-        let writer = attr::walked(&self.common);
+        let writer = attr::walked(&self.common, self.have);
         let place = OpenedEvent { cpu, id, attr, owner: &ring.owner, writer: &writer };
         self.notes.extend(self.strings.open(&*self.sys, event, &place));
     }

@@ -122,8 +122,16 @@ const SW_FAULTS: [u64; 3] = [2, 5, 6];
 const FIELDS: u64 = sample::IDENTIFIER | sample::IP | sample::TID | sample::TIME | sample::CPU | sample::PERIOD;
 
 /// Returns the settings of all events that write into a ring.
-fn in_ring(common: &CommonAttrs) -> Attr {
-    let mut attr = Attr { wakeup: common.watermark, clockid: libc::CLOCK_MONOTONIC, ..Attr::default() };
+fn in_ring(common: &CommonAttrs, have: KernelFeatures) -> Attr {
+    let mut attr = Attr {
+        read_format: read_format::TOTAL_TIME_ENABLED
+            | read_format::TOTAL_TIME_RUNNING
+            | read_format::ID
+            | if have.lost { read_format::LOST } else { 0 },
+        wakeup: common.watermark,
+        clockid: libc::CLOCK_MONOTONIC,
+        ..Attr::default()
+    };
     attr.set(Flag::Watermark, true);
     attr.set(Flag::UseClockid, true);
     attr
@@ -132,11 +140,7 @@ fn in_ring(common: &CommonAttrs) -> Attr {
 fn base(common: &CommonAttrs, have: KernelFeatures) -> Attr {
     let mut attr = Attr {
         sample_type: FIELDS | if common.cgroups && have.cgroup { sample::CGROUP } else { 0 },
-        read_format: read_format::TOTAL_TIME_ENABLED
-            | read_format::TOTAL_TIME_RUNNING
-            | read_format::ID
-            | if have.lost { read_format::LOST } else { 0 },
-        ..in_ring(common)
+        ..in_ring(common, have)
     };
     attr.set(Flag::SampleIdAll, true);
     attr
@@ -346,13 +350,13 @@ pub(crate) fn holder(config: u64) -> Attr {
 }
 
 /// Returns the event with which that program writes a stack before each sample.
-pub(crate) fn walked(common: &CommonAttrs) -> Attr {
+pub(crate) fn walked(common: &CommonAttrs, have: KernelFeatures) -> Attr {
     Attr {
         kind: TYPE_SOFTWARE,
         config: SW_BPF_OUTPUT,
         period_or_freq: 1,
         sample_type: sample::IDENTIFIER | sample::TID | sample::RAW,
-        ..in_ring(common)
+        ..in_ring(common, have)
     }
 }
 
@@ -378,8 +382,8 @@ pub(crate) fn owner(common: &CommonAttrs, have: KernelFeatures) -> Attr {
 }
 
 /// Returns the dummy that listens to changes of the kernel's code, without sample ids (see [`super::records::listener`]).
-pub(crate) fn listener(common: &CommonAttrs) -> Attr {
-    let mut attr = Attr { kind: TYPE_SOFTWARE, config: SW_DUMMY, period_or_freq: 1, ..in_ring(common) };
+pub(crate) fn listener(common: &CommonAttrs, have: KernelFeatures) -> Attr {
+    let mut attr = Attr { kind: TYPE_SOFTWARE, config: SW_DUMMY, period_or_freq: 1, ..in_ring(common, have) };
     attr.set(Flag::Ksymbol, true);
     attr.set(Flag::BpfEvent, !common.extras.no_bpf);
     attr.set(Flag::Inherit, common.inherit);

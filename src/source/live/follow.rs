@@ -184,15 +184,11 @@ impl LiveSource {
     pub(super) fn close_cpu(&mut self, cpu: u32, batch: &mut Batch) {
         let (rings, mut pipeline) = self.attachment.pipeline(self.round_start);
         if let Some(ring) = rings.get_mut(&cpu) {
-            pipeline.drain(cpu, (ring.id, &mut ring.ring), &mut self.read, batch);
+            pipeline.drain(cpu, ring.drained(), &mut self.read, batch);
         }
         if let Some(mut closed) = self.attachment.close_cpu(cpu) {
-            self.attachment.pipeline(self.round_start).1.drain(
-                cpu,
-                (closed.id, &mut closed.ring),
-                &mut self.read,
-                batch,
-            );
+            self.attachment.pipeline(self.round_start).1.drain(cpu, closed.drained(), &mut self.read, batch);
+            self.attachment.report_closed(cpu, &mut closed, batch);
         }
     }
 }

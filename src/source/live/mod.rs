@@ -20,6 +20,7 @@ mod shared_events;
 pub mod target;
 pub(crate) mod throttle;
 
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,13 +39,14 @@ use crate::session::EndReason;
 use crate::session::containers::NamedContainer;
 
 use super::{Batch, Control, Info, Progress, SamplingState, Source, SourceError, SourceEvent, Waker};
-use attach::Attachment;
+use attach::{Attachment, CounterReadings};
 use attr::{CommonAttrs, Exclude, Rate};
 use describe::info;
 pub(crate) use error::OpenError;
 use event_slot::Slot;
 pub(crate) use follow::can_be_sampled;
 use poll_loop::{COUNT_NS, FIRST_TICKS_NS};
+use records::losses::CountedLosses;
 pub use records::stack_walks::tables_of;
 use records::stack_walks::{self, StackWalks};
 use records::{outer_namespace, output};
@@ -116,6 +118,8 @@ pub struct LiveSource {
     ticks: usize,
     next_housekeeping: u64,
     next_counts: u64,
+    /// The losses by CPU at the last reading, until they are compared with the kernel's reports.
+    counted_losses: BTreeMap<u32, CountedLosses>,
     count_ns: u64,
     enable_at: Option<u64>,
     inherit: bool,
@@ -188,6 +192,7 @@ impl LiveSource {
             ticks: 0,
             next_housekeeping: start + HOUSEKEEPING_NS,
             next_counts: start,
+            counted_losses: BTreeMap::new(),
             count_ns: COUNT_NS,
             enable_at: None,
             inherit: config.inherit,
@@ -343,7 +348,8 @@ impl LiveSource {
             return;
         }
         self.next_housekeeping = now + HOUSEKEEPING_NS;
-        let (counts, by_cpu) = self.attachment.counts();
+        let CounterReadings { counts, by_cpu, losses } = self.attachment.counts();
+        self.counted_losses = losses;
         self.limit_copies(&counts, batch);
         batch.events.push(SourceEvent::Counts(counts));
         batch.events.extend(self.attachment.walks.as_mut().and_then(StackWalks::tell).map(SourceEvent::Walks));
@@ -392,11 +398,17 @@ impl Source for LiveSource {
         }
         self.housekeeping(batch);
         self.drain(batch);
+        // The kernel's own reports in the rings have been read now.
+        let losses = std::mem::take(&mut self.counted_losses);
+        self.attachment.report_losses(&losses, batch);
         if let Some(why) = self.stopping.take() {
             // Records with earlier timestamps may not be in the ring yet.
             std::thread::sleep(Duration::from_millis(5));
             self.drain(batch);
-            batch.events.push(SourceEvent::Counts(self.attachment.counts().0));
+            let CounterReadings { counts, losses, .. } = self.attachment.counts();
+            self.attachment.report_losses(&losses, batch);
+            batch.events.push(SourceEvent::Counts(counts));
+            batch.events.extend(self.attachment.may_lack_records().then_some(SourceEvent::UnknownLosses));
             batch.events.push(SourceEvent::CpuCounts(self.attachment.cpu_counts()));
             batch.complete_until = Some(u64::MAX);
             self.attachment.close(|_| true);

@@ -76,7 +76,7 @@ impl LiveSource {
         let had = batch.bytes.len();
         let (rings, mut pipeline) = self.attachment.pipeline(before);
         for (cpu, ring) in rings {
-            pipeline.drain(*cpu, (ring.id, &mut ring.ring), &mut self.read, batch);
+            pipeline.drain(*cpu, ring.drained(), &mut self.read, batch);
         }
         self.drained = batch.bytes.len() - had;
         // Only now: housekeeping opens events whose samples are in this round.
@@ -133,11 +133,20 @@ impl Attachment {
 mod tests {
     use super::*;
     use crate::event::{CallGraph, Event, Rate};
+    use crate::kernel::attr::{Attr, read_format};
     use crate::kernel::fake::FakeSys;
     use crate::kernel::limits::Rights;
+    use crate::kernel::sys::Errno;
+    use crate::record::in_place::u64_at;
+    use crate::record::kinds::{HEADER, WholeRecords, types};
     use crate::source::live::LiveConfig;
+    use crate::source::{Control, Progress, Source};
 
     fn source() -> LiveSource {
+        source_on(FakeSys::new(|_, _, _| Ok(())))
+    }
+
+    fn source_on(sys: FakeSys) -> LiveSource {
         let config = LiveConfig {
             events: vec![Event::cpu_clock()],
             rate: Rate::Frequency(99),
@@ -145,7 +154,55 @@ mod tests {
             force: true,
             ..LiveConfig::default()
         };
-        LiveSource::start(config, Box::new(FakeSys::new(|_, _, _| Ok(()))), Rights::read()).expect("started")
+        LiveSource::start(config, Box::new(sys), Rights::read()).expect("started")
+    }
+
+    /// Ends the session. Returns the last batch.
+    fn end(mut source: LiveSource) -> Batch {
+        let mut batch = Batch::default();
+        source.begin(&mut batch).expect("begun");
+        source.drain(&mut batch);
+        batch.clear();
+        source.control(&Control::Stop).expect("stopped");
+        assert!(matches!(source.next(&mut batch), Ok(Progress::End(_))));
+        batch
+    }
+
+    /// No record follows the last loss, so that the kernel does not report it.
+    #[test]
+    fn losses_at_the_end_are_reported_by_the_counters() {
+        let source = source_on(FakeSys::new(|_, _, _| Ok(())).losing(100));
+        let cpus: Vec<u32> = source.attachment.rings.keys().copied().collect();
+        let layout = layout(&source.attachment.attr(0));
+        let batch = end(source);
+        let lost = WholeRecords { rest: &batch.bytes }.filter(|(header, _)| header.kind == types::LOST);
+        let lost: Vec<(u32, u64)> = lost
+            .map(|(_, record)| {
+                let id = layout.trailer(&record[HEADER..]).expect("a sample id");
+                (id.cpu, u64_at(record, HEADER + 8).expect("a number"))
+            })
+            .collect();
+        // The event, the owner of the ring, and the listener for the kernel's code.
+        let expected: Vec<(u32, u64)> = cpus.iter().map(|cpu| (*cpu, 300)).collect();
+        assert_eq!((lost, batch.index.len()), (expected, cpus.len()));
+        let counts = batch.events.iter().find_map(|event| match event {
+            SourceEvent::Counts(reading) => Some(reading.lost()),
+            _ => None,
+        });
+        assert_eq!(counts, Some(100 * cpus.len() as u64), "of samples alone");
+    }
+
+    #[test]
+    fn an_old_kernel_may_lose_more_than_it_reports() {
+        let is_unknown = |knows: bool, fill: usize| {
+            let old = move |attr: &Attr| !knows && attr.read_format & read_format::LOST != 0;
+            let source = source_on(FakeSys::new(move |attr, _, _| if old(attr) { Err(Errno::INVAL) } else { Ok(()) }));
+            let ring = &source.attachment.rings.values().next().expect("a ring").ring;
+            ring.kernel_write(&vec![0; ring.capacity() - fill]);
+            end(source).events.iter().any(|event| matches!(event, SourceEvent::UnknownLosses))
+        };
+        let found = [(true, 8), (false, 8), (false, 1 << 18)].map(|(knows, fill)| is_unknown(knows, fill));
+        assert_eq!(found, [false, true, false]);
     }
 
     /// An event that is opened between the start of a round and its reading has samples in that round.

@@ -117,8 +117,8 @@ fn pieces(model: &Model, theme: &Theme) -> Vec<Piece> {
     add(retention.map_or_else(String::new, |kept| format!("retention {}", clock(kept))), theme.dim, 12);
     let (lost, share) = answer.ledger.lost_samples();
     let lost_text = match lost {
-        0 => "lost 0".to_owned(),
-        n => format!("lost {} ({})", thousands(n), percent(share)),
+        0 => format!("lost 0{}", answer.ledger.or_more()),
+        n => format!("lost {}{} ({})", thousands(n), answer.ledger.or_more(), percent(share)),
     };
     add(lost_text, if lost > 0 { theme.error } else { theme.dim }, 11);
     let (lost, share) = answer.ledger.lost_unit_records();

@@ -123,7 +123,8 @@ fn losses(model: &Model, theme: &Theme) -> Vec<Styled> {
         );
     }
     let (lost, _) = ledger.lost_samples();
-    row("lost", thousands(lost), lost > 0, "ring buffers were full: use a larger -m or a lower -F");
+    let number = format!("{}{}", thousands(lost), ledger.or_more());
+    row("lost", number, lost > 0, "ring buffers were full: use a larger -m or a lower -F");
     let (lost, share) = ledger.lost_unit_records();
     if lost > 0 {
         let meaning = format!("records of units, {} of theirs; the table needs none of them", percent(share));

@@ -23,8 +23,10 @@ use crate::lang::counted;
 use crate::panel::unit;
 use crate::perfdata::build_ids;
 use crate::perfdata::features;
+use crate::profile::Ledger;
+use crate::record::SampleId;
 use crate::record::in_place::u64_at;
-use crate::record::kinds::{HEADER, Header, types};
+use crate::record::kinds::{HEADER, Header, encode, types};
 use crate::session::containers::NamedContainer;
 use crate::session::{Origin, Session};
 use crate::source::live::LiveSource;
@@ -75,12 +77,15 @@ pub(crate) fn run(mut args: RecordArgs) -> anyhow::Result<u8> {
     if !args.quiet {
         let samples = match recorder.samples {
             0 if !source.has_begun() => format!("no samples (the delay -D {:?} was not over)", args.sampling.delay),
-            0 if recorder.lost == 0 && !args.sampling.no_samples => "no samples (the target was idle)".to_owned(),
+            0 if recorder.ledger.lost() == 0 && !args.sampling.no_samples => {
+                "no samples (the target was idle)".to_owned()
+            }
             n => counted(n, "sample"),
         };
         complain(&format!(
-            "{ended}; wrote {samples}, lost {}, {} to {}",
-            unit::thousands(recorder.lost),
+            "{ended}; wrote {samples}, lost {}{}, {} to {}",
+            unit::thousands(recorder.ledger.lost()),
+            recorder.ledger.or_more(),
             unit::bytes(recorder.bytes),
             if args.is_streamed() { "standard output".into() } else { path.display().to_string() }
         ));
@@ -123,7 +128,9 @@ struct Recorder<'a> {
     named: BTreeMap<Arc<str>, NamedContainer>,
     own_pid: Option<i32>,
     samples: u64,
-    lost: u64,
+    ledger: Ledger,
+    /// For each event, the losses that are in a file.
+    written_losses: Vec<u64>,
     bytes: u64,
     span: (u64, u64),
 }
@@ -153,7 +160,8 @@ impl<'a> Recorder<'a> {
             named: named.iter().map(|named| (named.root.clone(), named.clone())).collect(),
             own_pid: (!args.sampling.include_self).then(|| std::process::id() as i32),
             samples: 0,
-            lost: 0,
+            ledger: Ledger::default(),
+            written_losses: Vec::new(),
             bytes: 0,
             span: (u64::MAX, 0),
         })
@@ -188,7 +196,12 @@ impl<'a> Recorder<'a> {
         for event in &batch.events {
             match event {
                 SourceEvent::Id(fresh) => self.ids.learn(&mut self.info.events, std::slice::from_ref(fresh)),
-                SourceEvent::Counts(reading) => self.lost = reading.lost(),
+                SourceEvent::Counts(reading) => {
+                    for (event, counts) in (0..).zip(&reading.of) {
+                        self.ledger.losses_of(event).counted = counts.lost;
+                    }
+                }
+                SourceEvent::UnknownLosses => self.ledger.has_unknown_losses = true,
                 SourceEvent::Note(note) => complain(note),
                 SourceEvent::Containers(list) => {
                     let is_new = |named: &&NamedContainer| self.named.get(&named.root) != Some(named);
@@ -246,6 +259,10 @@ impl<'a> Recorder<'a> {
                     self.span = (self.span.0.min(time), self.span.1.max(time));
                 }
             } else {
+                if header.kind == types::LOST {
+                    let recorded = &mut self.ledger.losses_of(0).recorded;
+                    *recorded = recorded.saturating_add(u64_at(bytes, at + HEADER + 8).unwrap_or(0));
+                }
                 self.functions.follow(header, &bytes[at..]);
                 if let Some(identities) = &mut self.identities {
                     identities.follow(header, &bytes[at..]);
@@ -275,8 +292,28 @@ impl<'a> Recorder<'a> {
         anyhow::anyhow!("{why}{}", kept.unwrap_or_default())
     }
 
+    /// Writes how many samples each event lost, as perf does. Records of losses count records of any type, and do not
+    /// know their events.
+    fn write_losses(&mut self) -> std::io::Result<()> {
+        let mut out = Vec::new();
+        self.written_losses.resize(self.info.events.len(), 0);
+        for (event, written) in (0..).zip(&mut self.written_losses) {
+            let counted = self.ledger.losses_of(event).counted;
+            let lost = counted.saturating_sub(std::mem::replace(written, counted));
+            let desc = &self.info.events[usize::from(event)];
+            let Some(id) = desc.ids.first().filter(|_| lost > 0) else { continue };
+            let trailer = desc.layout().encode_trailer(&SampleId { id: *id, ..SampleId::default() });
+            let _ = encode(&mut out, types::LOST_SAMPLES, 0, |record| {
+                record.extend_from_slice(&lost.to_le_bytes());
+                record.extend_from_slice(&trailer);
+            });
+        }
+        self.writer.records(&out)
+    }
+
     fn complete(&mut self) -> anyhow::Result<PathBuf> {
         let path = self.series.name();
+        self.write_losses()?;
         let RecordSink::File(writer) = &mut self.writer else {
             self.bytes += self.writer.written();
             return Ok(path);
@@ -350,11 +387,10 @@ mod tests {
         let mut source = LiveSource::start(config, Box::new(sys), rights).expect("started");
         let mut recorder = Recorder::start(&source, &args, &[]).expect("a file");
         let (open, stop) = (count("open"), AtomicBool::new(false));
-        let cpus = source.info().n_cpus;
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 // The rate of hits is known after the second reading.
-                while count("counts") < 2 * cpus {
+                while count("counts") < 2 * open {
                     std::thread::sleep(std::time::Duration::from_millis(20));
                 }
                 stop.store(true, Ordering::Relaxed);

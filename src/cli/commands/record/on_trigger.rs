@@ -100,7 +100,7 @@ pub(crate) fn until_triggers(args: &mut RecordArgs, kept: Retention) -> anyhow::
     if !args.quiet {
         let ledger = &answer.ledger;
         let (samples, lost) = (counted(ledger.received, "sample"), unit::thousands(ledger.lost()));
-        complain(&format!("{samples} seen, lost {lost}"));
+        complain(&format!("{samples} seen, lost {lost}{}", ledger.or_more()));
     }
     Ok(if code == 0 { u8::from(failed) } else { code })
 }

@@ -1,15 +1,28 @@
-//! Reading of events' counts, in total and per CPU.
+//! Reading of events' counts, in total and per CPU, and of the losses of rings.
 
 use std::collections::BTreeMap;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use crate::kernel::monotonic_ns;
+use crate::perfdata::layout;
 use crate::source::live::attr;
-use crate::source::{CountReading, Counts, CpuCount};
+use crate::source::live::records::losses::CountedLosses;
+use crate::source::{Batch, CountReading, Counts, CpuCount, SourceEvent};
 
-use super::{Attachment, EventTarget, OpenEvent};
+use super::{Attachment, CpuRing, EventTarget, OpenEvent};
 
 pub(crate) type ByCpu = BTreeMap<(usize, u32), u64>;
+
+/// The counters of all events at a moment.
+#[derive(Debug)]
+pub(crate) struct CounterReadings {
+    /// The counts and losses of each event since the start. Losses are 0 if the kernel does not count them.
+    pub(crate) counts: CountReading,
+    /// The counts of open events by slot and CPU.
+    pub(crate) by_cpu: ByCpu,
+    /// The losses of open events by CPU, also those of events that only carry other records.
+    pub(crate) losses: BTreeMap<u32, CountedLosses>,
+}
 
 impl Attachment {
     pub(super) fn read(&self, open: &OpenEvent) -> Counts {
@@ -23,19 +36,62 @@ impl Attachment {
         counts
     }
 
-    /// Returns the counts and losses of each event since the start, and the counts of open events by slot and CPU.
-    /// Losses are 0 if the kernel does not count them.
-    pub(crate) fn counts(&self) -> (CountReading, ByCpu) {
+    pub(crate) fn counts(&self) -> CounterReadings {
         let at = monotonic_ns();
         let mut all: Vec<Counts> = self.slots.iter().map(|slot| slot.before).collect();
-        let mut by_cpu = ByCpu::new();
+        let (mut by_cpu, mut losses) = (ByCpu::new(), BTreeMap::<u32, CountedLosses>::new());
         for open in &self.opened {
-            let Some(slot) = open.event.map(usize::from) else { continue };
             let counts = self.read(open);
+            losses.entry(open.cpu).or_default().add(counts.lost, open.id);
+            let Some(slot) = open.event.map(usize::from) else { continue };
             all[slot].add(&counts);
             *by_cpu.entry((slot, open.cpu)).or_default() += counts.value;
         }
-        (CountReading { at, of: all }, by_cpu)
+        for (cpu, ring) in &self.rings {
+            let of_ring = losses.entry(*cpu).or_default();
+            self.writers(*cpu).chain([&ring.owner]).for_each(|fd| of_ring.add(self.lost_by(fd), ring.id));
+        }
+        CounterReadings { counts: CountReading { at, of: all }, by_cpu, losses }
+    }
+
+    /// Returns the events by which programs in the kernel write to a CPU's ring.
+    pub(super) fn writers(&self, cpu: u32) -> impl Iterator<Item = &OwnedFd> {
+        let walks = self.walks.as_ref().and_then(|walks| walks.writer(cpu));
+        walks.into_iter().chain(self.strings.writer(cpu))
+    }
+
+    /// Returns the lost records of an event that only carries records.
+    pub(super) fn lost_by(&self, fd: &OwnedFd) -> u64 {
+        let format = self.owner_attr().read_format;
+        self.sys.counts(fd.as_fd(), format, 0).map_or(0, |counts| counts.lost)
+    }
+
+    /// Adds records of the losses that the kernel has not reported to a batch.
+    pub(crate) fn report_losses(&mut self, losses: &BTreeMap<u32, CountedLosses>, batch: &mut Batch) {
+        let (layout, now) = (layout(&self.attr(0)), monotonic_ns());
+        for (cpu, ring) in &mut self.rings {
+            if let Some(counted) = losses.get(cpu) {
+                ring.losses.report(*counted, (*cpu, now), &layout, batch);
+            }
+        }
+    }
+
+    /// Does the same for a ring whose events are closed except its owner.
+    pub(crate) fn report_closed(&self, cpu: u32, ring: &mut CpuRing, batch: &mut Batch) {
+        let mut counted = CountedLosses::default();
+        counted.add(self.lost_by(&ring.owner), ring.id);
+        ring.losses.report(counted, (cpu, monotonic_ns()), &layout(&self.attr(0)), batch);
+        batch.events.extend(self.may_lack(ring).then_some(SourceEvent::UnknownLosses));
+    }
+
+    /// Returns whether records may be lost that nothing reports: kernels before 6.0 do not count them, and report them
+    /// with a later record, which did not come.
+    pub(crate) fn may_lack_records(&self) -> bool {
+        self.rings.values().any(|ring| self.may_lack(ring))
+    }
+
+    fn may_lack(&self, ring: &CpuRing) -> bool {
+        !self.have.lost && ring.losses.are_uncertain()
     }
 
     pub(crate) fn cpu_counts(&self) -> Vec<CpuCount> {

@@ -12,7 +12,7 @@ impl Attachment {
         if !self.have.ksymbol {
             return Ok(());
         }
-        let attr = attr::listener(&self.common);
+        let attr = attr::listener(&self.common, self.have);
         match self.sys.open(&attr, pid, cpu as i32, None, None) {
             Err(Errno::INVAL) => self.have.ksymbol = false,
             // Its events will not be opened either.

@@ -60,6 +60,10 @@ impl Attachment {
 
     pub(crate) fn close_cpu(&mut self, cpu: u32) -> Option<CpuRing> {
         self.close(|o| o.cpu == cpu);
+        let writers: u64 = self.writers(cpu).map(|fd| self.lost_by(fd)).sum();
+        if let Some(ring) = self.rings.get_mut(&cpu) {
+            ring.losses.close(writers);
+        }
         if let Some(walks) = &mut self.walks {
             walks.close(cpu);
         }
@@ -78,8 +82,11 @@ impl Attachment {
     fn retire(&mut self, which: impl Fn(&OpenEvent) -> bool) -> Vec<OpenEvent> {
         let gone: Vec<OpenEvent> = self.opened.extract_if(.., |open| which(open)).collect();
         for open in &gone {
+            let counts = self.read(open);
+            if let Some(ring) = self.rings.get_mut(&open.cpu) {
+                ring.losses.close(counts.lost);
+            }
             if let Some(i) = open.event {
-                let counts = self.read(open);
                 self.slots[usize::from(i)].before.add(&counts);
             }
         }

@@ -102,7 +102,7 @@ fn an_old_kernel_gets_the_features_that_it_knows() {
     let mut a = attachment(sys, vec![Event::cpu_clock()], 0);
     assert_eq!(a.open(0, ALL), Ok(true));
     assert_eq!(a.have, KernelFeatures { lost: false, cgroup: true, ksymbol: true });
-    assert_eq!(a.counts().0.of[0].lost, 0);
+    assert_eq!(a.counts().counts.of[0].lost, 0);
 }
 
 #[test]

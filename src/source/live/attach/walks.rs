@@ -15,7 +15,7 @@ impl Attachment {
     /// Lets the stack-walking program write into a CPU's ring. `Ok(false)` if the CPU went offline.
     pub(super) fn open_walks(&mut self, cpu: u32, owner: &OwnedFd) -> Result<bool, OpenError> {
         let Some(walks) = &mut self.walks else { return Ok(true) };
-        let attr = attr::walked(&self.common);
+        let attr = attr::walked(&self.common, self.have);
         match walks.open(&*self.sys, cpu, owner, &attr) {
             Ok(()) => Ok(true),
             // Events of tasks can be opened on a CPU that is offline, but not this one.

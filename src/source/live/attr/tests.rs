@@ -111,14 +111,17 @@ fn who_listens_to_the_kernels_code_asks_for_no_sample_ids() {
     patched.attr.set(Flag::TextPoke, true);
     let events = [patched, Event::cpu_clock()];
     let events = events.map(|asked| opened(event(&asked, &COMMON, KernelFeatures::default())));
-    let all = [owner(&COMMON, KernelFeatures::default()), listener(&COMMON)].into_iter().chain(events);
+    let all = [owner(&COMMON, KernelFeatures::default()), listener(&COMMON, KernelFeatures::default())]
+        .into_iter()
+        .chain(events);
     let listens = |attr: &Attr| [Flag::Ksymbol, Flag::BpfEvent, Flag::TextPoke].iter().any(|flag| attr.has(*flag));
     let (loud, silent): (Vec<Attr>, Vec<Attr>) = all.partition(listens);
     assert_eq!((loud.len(), silent.len()), (2, 2));
     assert!(!loud.iter().any(|attr| attr.has(Flag::SampleIdAll)));
     assert!(silent.iter().all(|attr| attr.has(Flag::SampleIdAll)));
     let no_bpf = CommonAttrs { extras: Extras { no_bpf: true, ..COMMON.extras }, ..COMMON };
-    assert!(!listener(&no_bpf).has(Flag::BpfEvent) && listener(&no_bpf).has(Flag::Ksymbol));
+    let listener = listener(&no_bpf, KernelFeatures::default());
+    assert!(!listener.has(Flag::BpfEvent) && listener.has(Flag::Ksymbol));
 }
 
 #[test]

@@ -8,11 +8,19 @@ use crate::record::{Layout, SampleId};
 use crate::source::Batch;
 
 use super::listener;
+use super::losses::RingLosses;
 use super::misattributed::MisattributedSamples;
 use super::outer_namespace::OuterNamespaceTasks;
 use super::output::{RecordOutput, time_of};
 use super::stack_walks::WalkJoiner;
 use super::strings::StringJoiner;
+
+/// A CPU's ring, the id of the event that owns it, and its losses.
+pub(crate) struct DrainedRing<'a> {
+    pub(crate) owner: u64,
+    pub(crate) ring: &'a mut Ring,
+    pub(crate) losses: &'a mut RingLosses,
+}
 
 /// The rewriters of records, in their order.
 #[derive(Default)]
@@ -29,15 +37,23 @@ pub(crate) struct RecordPipeline<'a> {
 
 impl RecordPipeline<'_> {
     /// Reads a ring into a batch; `read` is a buffer.
-    pub(crate) fn drain(&mut self, cpu: u32, (owner, ring): (u64, &mut Ring), read: &mut Vec<u8>, batch: &mut Batch) {
+    pub(crate) fn drain(&mut self, cpu: u32, from: DrainedRing<'_>, read: &mut Vec<u8>, batch: &mut Batch) {
+        let DrainedRing { owner, ring, losses } = from;
         read.clear();
         ring.drain(read);
         self.now = monotonic_ns();
-        self.pass(cpu, owner, read, batch);
+        self.pass(cpu, (owner, &mut *losses), read, batch);
+        losses.drained(read.len(), ring.room());
     }
 
     /// Passes records that were read from a CPU's ring. Records without a sample id get the id of the ring's owner.
-    pub(super) fn pass(&mut self, cpu: u32, owner: u64, read: &mut [u8], batch: &mut Batch) {
+    pub(super) fn pass(
+        &mut self,
+        cpu: u32,
+        (owner, losses): (u64, &mut RingLosses),
+        read: &mut [u8],
+        batch: &mut Batch,
+    ) {
         let Self { misattributed, walks, strings, outer, layout, since, now } = self;
         // The task of such a record is unknown, and its time is only known to be after the previous round.
         let mut id = SampleId { pid: -1, tid: -1, time: *since, id: owner, cpu };
@@ -51,6 +67,9 @@ impl RecordPipeline<'_> {
             let end = at + usize::from(header.size).max(HEADER);
             let Some(record) = read.get_mut(at..end) else { break };
             let is_sample = header.kind == types::SAMPLE;
+            if header.kind == types::LOST {
+                losses.take(record);
+            }
             if let Some(samples) = misattributed.as_mut().filter(|_| is_sample) {
                 let is_written = |id| {
                     walks.as_ref().is_some_and(|walks| walks.is_writer(id))
@@ -108,7 +127,7 @@ pub(super) mod tests {
         /// Returns what a CPU's records become. The index must have exactly the records that are left.
         pub(crate) fn passed(&mut self, cpu: u32, bytes: &[u8]) -> Vec<u8> {
             let mut batch = Batch { bytes: b"before".to_vec(), ..Batch::default() };
-            self.pass(cpu, OWNER, &mut bytes.to_vec(), &mut batch);
+            self.pass(cpu, (OWNER, &mut RingLosses::default()), &mut bytes.to_vec(), &mut batch);
             let mut at = 6;
             for (time, place) in batch.index {
                 let header = Header::read(&batch.bytes[at..]).expect("a record");

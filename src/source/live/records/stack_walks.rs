@@ -292,6 +292,11 @@ impl StackWalks {
         Ok(())
     }
 
+    /// Returns the event by which the program writes to a CPU's ring.
+    pub(crate) fn writer(&self, cpu: u32) -> Option<&OwnedFd> {
+        self.writers.get(&cpu)
+    }
+
     pub(crate) fn close(&mut self, cpu: u32) {
         self.writers.remove(&cpu);
         self.pairs.rings.remove(&cpu);

@@ -74,6 +74,11 @@ impl TracedStrings {
         Ok(())
     }
 
+    /// Returns the event by which the programs write to a CPU's ring.
+    pub(crate) fn writer(&self, cpu: u32) -> Option<&OwnedFd> {
+        self.writers.get(&cpu)
+    }
+
     pub(crate) fn close_cpu(&mut self, cpu: u32) {
         self.writers.remove(&cpu);
         self.joints.waiting.remove(&cpu);

@@ -6,6 +6,7 @@ use crate::panel::table::Cut;
 use crate::panel::text::{clean, fit, fit_end, width};
 use crate::panel::unit::{clock, percent, thousands};
 use crate::panel::{Body, Cell, Panel, Rows};
+use crate::profile::or_more;
 use crate::query::flame::layout::{Flame, layout};
 use crate::session::Origin;
 use crate::source::live::overhead;
@@ -106,11 +107,13 @@ pub(crate) fn draw(model: &Model, units: &UnitsState, on: &mut Canvas<'_>) {
         let text = if here { format!("[{name}]") } else { format!(" {name} ") };
         on.put(*x, 0, &text, if here { on.theme.title } else { on.theme.dim });
     }
-    let lost = if unit.lost > 0 { format!("lost {}  ", thousands(unit.lost)) } else { String::new() };
+    let more = or_more(unit.may_be_more);
+    let has_losses = unit.lost > 0 || unit.may_be_more;
+    let lost = if has_losses { format!("lost {}{more}  ", thousands(unit.lost)) } else { String::new() };
     let span = format!("{lost}figures of {} to {}", clock(unit.since), clock(unit.until));
     let (cost, is_over) = running_cost(model).unwrap_or_default();
     let free = on.area.width.saturating_sub(plan.units.last().map_or(0, |(at, wide, _)| at + wide) + 1);
-    let span_style = if unit.lost > 0 { on.theme.error } else { on.theme.dim };
+    let span_style = if has_losses { on.theme.error } else { on.theme.dim };
     let cost_style = if is_over { on.theme.warning } else { on.theme.dim };
     let mut right = on.area.width.saturating_sub(1);
     // A cost over the limit comes first.

@@ -22,6 +22,8 @@ pub struct Rows {
     /// The column by which the rows are sorted, the largest first, if the table states it. Rows of another kind may
     /// follow the sorted ones.
     pub ordered_by: Option<usize>,
+    /// Whether the rows are sorted by a value that no column shows.
+    pub has_hidden_order: bool,
     /// Whether the inner rows of a tree are folded at first.
     pub is_folded: bool,
 }

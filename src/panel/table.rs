@@ -23,8 +23,8 @@ pub struct Column {
     pub width: u16,
     /// If there is not enough room, columns of the highest rank are dropped first. Within a rank, the rightmost.
     pub rank: u8,
-    /// Whether its texts are lists.
-    pub(crate) is_list: bool,
+    /// The part that its texts lose where they do not fit, unless its name determines that.
+    pub(crate) cut: Cut,
 }
 
 /// The part that a text loses where it does not fit.
@@ -78,13 +78,13 @@ pub enum Cell {
 impl Column {
     /// Creates a column with fixed name and title.
     pub const fn new(name: &'static str, title: &'static str, align: Align, width: u16) -> Self {
-        Self { name: Cow::Borrowed(name), title: Cow::Borrowed(title), align, width, rank: 0, is_list: false }
+        Self { name: Cow::Borrowed(name), title: Cow::Borrowed(title), align, width, rank: 0, cut: Cut::Name }
     }
 
     /// The way its texts are cut. The text of an event begins with what matters.
     pub(crate) fn cut(&self) -> Cut {
         match &*self.name {
-            _ if self.is_list => Cut::List,
+            _ if self.cut != Cut::Name => self.cut,
             "text" => Cut::End,
             name if name.ends_with("stack") => Cut::Stack,
             _ => Cut::Name,

@@ -29,7 +29,7 @@ use rustc_hash::FxHashMap;
 pub use crate::kernel::blocked::BlockedThread;
 pub use crate::kernel::peers::OtherEnds;
 pub(crate) use crate::kernel::peers::unix_name;
-pub use crate::kernel::sockets::{TcpCounters, TcpMonitor, TcpSocket};
+pub use crate::kernel::sockets::{SocketListError, TcpCounters, TcpMonitor, TcpSocket};
 pub(crate) use crate::kernel::thread_cpu_ns;
 use crate::kernel::{cgroup, procfs};
 use crate::record::Record;

@@ -172,6 +172,11 @@ impl Session {
         (self.origin == Origin::Live).then(|| monitor.sockets())
     }
 
+    /// Returns the inode of a live process's network namespace.
+    pub(crate) fn net_namespace(&self, pid: i32) -> Option<u64> {
+        (self.origin == Origin::Live && pid > 0).then(|| sockets::namespace_of(pid)).flatten()
+    }
+
     /// Returns a process for each socket of a live machine, by the socket's inode.
     pub(crate) fn socket_owners(&self) -> FxHashMap<u32, i32> {
         if self.origin == Origin::Live { sockets::socket_owners() } else { FxHashMap::default() }

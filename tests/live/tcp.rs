@@ -182,3 +182,99 @@ fn counts_are_those_of_the_namespace() {
     assert_eq!((&refused["failed"], &refused["errno"]), (&Value::from(7), &Value::from("ECONNREFUSED")));
     assert_eq!(sum(&peers, "resets_received"), 4 + 7);
 }
+
+/// Two servers with the same address in two network namespaces, each with a client in its own. They end with the first
+/// process.
+const TWICE: &str = r#"
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+static void serve(const char *name, int n, const char *dir) {
+  char data[700] = "", ready[512], go[512];
+  struct ifreq lo = {.ifr_name = "lo"};
+  struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(7003)};
+  a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  prctl(PR_SET_PDEATHSIG, 9);
+  prctl(PR_SET_NAME, name);
+  sprintf(ready, "%s/%s", dir, name);
+  sprintf(go, "%s/go", dir);
+  if (unshare(CLONE_NEWNET)) _exit(2);
+  int s = socket(AF_INET, SOCK_STREAM, 0);
+  ioctl(s, SIOCGIFFLAGS, &lo);
+  lo.ifr_flags |= IFF_UP | IFF_RUNNING;
+  if (ioctl(s, SIOCSIFFLAGS, &lo) || bind(s, (void *)&a, sizeof a) || listen(s, 9)) _exit(3);
+  fclose(fopen(ready, "w"));
+  while (access(go, F_OK)) usleep(10000);
+  if (!fork()) {
+    prctl(PR_SET_PDEATHSIG, 9);
+    prctl(PR_SET_NAME, "twice-client");
+    for (int i = 0; i < n; i++) {
+      int c = socket(AF_INET, SOCK_STREAM, 0);
+      if (connect(c, (void *)&a, sizeof a) || recv(c, data, 700, MSG_WAITALL) != 700) _exit(4);
+      if (read(c, data, 1)) _exit(5);
+      close(c);
+    }
+    for (;;) pause();
+  }
+  for (int i = 0; i < n; i++) {
+    int o = accept(s, 0, 0);
+    if (write(o, data, 700) != 700 || shutdown(o, SHUT_WR) || read(o, data, 1)) _exit(6);
+    close(o);
+  }
+  for (;;) pause();
+}
+int main(int argc, char **argv) {
+  if (!fork()) serve("twice-one", 3, argv[1]);
+  if (!fork()) serve("twice-two", 5, argv[1]);
+  alarm(600);
+  for (;;) pause();
+}
+"#;
+
+/// Servers with the same address in two namespaces have their own connections and bytes.
+#[test]
+fn equal_addresses_of_two_namespaces_are_two() {
+    let Some(twice) = CompiledProgram::of("twice", TWICE, &["-O1"]) else { return };
+    let gates = Gates(twice.dir.path());
+    let _servers = Running(Command::new(&twice.path).arg(twice.dir.path()).spawn().expect("starts"));
+    ["twice-one", "twice-two"].iter().for_each(|name| gates.until(name));
+    let mut measured = program();
+    measured.args(["tcp", "--batch", "--format", "json", "-i", "1s", "--comm", "twice-one,twice-two"]);
+    let mut measured = Running(measured.stdout(Stdio::piped()).spawn().expect("starts"));
+    let lines = BufReader::new(measured.0.stdout.take().expect("a pipe")).lines();
+    let mut sums = [[0; 2]; 2];
+    for line in lines.take(60) {
+        let answer: Value = serde_json::from_str(&line.expect("a line")).expect("JSON");
+        println!("{answer}");
+        // The listening sockets have been read.
+        gates.open("go");
+        let panels = answer["panels"].as_array().expect("panels");
+        let rows = |title: &str| {
+            let panel = panels.iter().find(|panel| panel["title"] == title);
+            panel.and_then(|panel| panel["rows"].as_array().cloned()).unwrap_or_default()
+        };
+        for row in rows("Processes") {
+            let at = ["twice-one", "twice-two"].iter().position(|name| row["comm"] == *name);
+            let at = at.unwrap_or_else(|| panic!("{row}"));
+            let one = Value::Array(vec![row]);
+            sums[at].iter_mut().zip(["accepted", "sent_bytes"]).for_each(|(own, column)| *own += sum(&one, column));
+        }
+        let ports: Vec<Value> =
+            rows("Listening ports").into_iter().filter(|row| row["port"] == "127.0.0.1:7003").collect();
+        let listeners: Vec<&str> = ports.iter().filter_map(|row| row["listener"].as_str()).collect();
+        assert!(listeners.len() == 2 && listeners[0] != listeners[1], "{ports:?}");
+        assert_ne!(ports[0]["net_namespace"], ports[1]["net_namespace"]);
+        if sums == [[3, 2100], [5, 3500]] {
+            return;
+        }
+    }
+    panic!("{sums:?}");
+}

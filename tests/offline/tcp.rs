@@ -40,7 +40,7 @@ fn a_peer_has_its_connections_and_failures() {
     let mut found = texts(drops, ["what", "reason", "place"]);
     found.sort();
     assert_eq!(found[0], ["packet dropped", "NO_SOCKET", "tcp_v4_rcv < ip_rcv"]);
-    assert_eq!(found[1], ["reset sent, no socket for port 81", "NO_SOCKET", ""]);
+    assert_eq!(found[1], ["reset, port 81", "NO_SOCKET", ""]);
     let slow = panel(&panels, "Slowest connects");
     assert_eq!(texts(slow, ["comm", "peer", "outcome"])[0], ["web", "10.0.3.7:5432", "established"]);
     assert_eq!(rows(slow).table.rows.len(), 4);
@@ -105,6 +105,41 @@ fn an_error_may_precede_its_connections_end() {
     let panels = s.panels();
     let errors = texts(panel(&panels, "Errors"), ["peer", "errno", "errors", "failed"]);
     assert_eq!(errors, [["10.0.3.7:80", "ETIMEDOUT", "2", "2"]]);
+}
+
+/// The kernel reports an error and the end of its connection at once. An error without such an end is of none.
+#[test]
+fn an_error_does_not_wait_for_another_end() {
+    let mut s = tcp();
+    for (socket_at, port, late) in [(0xa0, 40_000, 1), (0xb0, 40_001, 500)] {
+        socket(&mut s, 0, MS, 7, &[socket_at, 7, 2], [0, 80], [HERE, THERE]);
+        socket(&mut s, 1, 9 * MS, 0, &[110], [port, 80], [HERE, THERE]);
+        socket(&mut s, 0, (9 + late) * MS, 0, &[socket_at, 2, 7], [port, 80], [HERE, THERE]);
+    }
+    // Nor does an end wait for an error.
+    socket(&mut s, 1, 900 * MS, 0, &[113], [40_001, 80], [HERE, THERE]);
+    let panels = s.panels();
+    let errors = texts(panel(&panels, "Errors"), ["peer", "errno", "errors", "failed"]);
+    assert_eq!(errors, [["10.0.3.7:80", "ETIMEDOUT", "1", "2"]]);
+}
+
+/// Timeouts do not hide that the same peer resets connections.
+#[test]
+fn a_peer_that_resets_and_times_out_has_both() {
+    let mut s = tcp();
+    for i in 0..3 {
+        let (at, fails, works) = ((1 + 100 * i) * MS, 40_000 + i as i64, 41_000 + i as i64);
+        socket(&mut s, 0, at, 7, &[0xa0, 7, 2], [0, 80], [HERE, THERE]);
+        socket(&mut s, 0, at + 5 * MS, 0, &[0xa0, 2, 7], [fails, 80], [HERE, THERE]);
+        socket(&mut s, 1, at + 5 * MS, 0, &[110], [fails, 80], [HERE, THERE]);
+        socket(&mut s, 0, at + 10 * MS, 7, &[0xb0, 7, 2], [0, 80], [HERE, THERE]);
+        socket(&mut s, 0, at + 11 * MS, 0, &[0xb0, 2, 1], [works, 80], [HERE, THERE]);
+        socket(&mut s, 4, at + 12 * MS, 0, &[0xb0], [works, 80], [HERE, THERE]);
+        socket(&mut s, 0, at + 12 * MS, 0, &[0xb0, 1, 7], [works, 80], [HERE, THERE]);
+        socket(&mut s, 1, at + 12 * MS, 0, &[104], [works, 80], [HERE, THERE]);
+    }
+    let expected = "3 of 6 connects to 10.0.3.7:80 failed: ETIMEDOUT; 10.0.3.7:80 reset 3 connections";
+    assert_eq!(panel(&s.panels(), "Peers").note, expected);
 }
 
 #[test]

@@ -4,6 +4,8 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
+use crate::kernel::monotonic_ns;
+
 /// `TCP_LISTEN` (include/net/tcp_states.h).
 pub(super) const LISTEN: u8 = 10;
 
@@ -37,6 +39,40 @@ mod info {
 /// The offset of the drops in `SK_MEMINFO`.
 const DROPS_AT: usize = 8 * 4;
 
+/// The reason why the kernel's list of sockets is missing or incomplete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SocketListError {
+    /// A system call failed.
+    #[error("netlink: {}", system(.0))]
+    Netlink(i32),
+    /// The kernel answered with an error number.
+    #[error("the kernel refuses to list sockets: {}{}", system(.0), remedy(.0))]
+    Refused(i32),
+    /// The answer has no end.
+    #[error("the kernel's list of sockets ends early")]
+    Truncated,
+    /// The list has more sockets than are read.
+    #[error("more than {0} sockets")]
+    TooMany(usize),
+    /// No thread could be started, which enters network namespaces.
+    #[error("no thread can be started to list sockets")]
+    Thread,
+}
+
+fn system(errno: &i32) -> io::Error {
+    io::Error::from_raw_os_error(*errno)
+}
+
+fn remedy(errno: &i32) -> &'static str {
+    if *errno == libc::ENOENT { " (load the modules tcp_diag, udp_diag and unix_diag)" } else { "" }
+}
+
+impl From<io::Error> for SocketListError {
+    fn from(error: io::Error) -> Self {
+        Self::Netlink(error.raw_os_error().unwrap_or(libc::EIO))
+    }
+}
+
 /// A TCP socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TcpSocket {
@@ -44,6 +80,10 @@ pub struct TcpSocket {
     pub(crate) peer: SocketAddr,
     pub(crate) state: u8,
     pub(crate) inode: u32,
+    /// The inode of its network namespace.
+    pub(crate) namespace: u64,
+    /// When it was read, in nanoseconds of the monotonic clock.
+    pub(crate) read_at: u64,
     /// A number that the socket has until its end.
     ///
     /// On older kernels, sockets of other network namespaces may have it, too.
@@ -71,6 +111,8 @@ pub struct TcpCounters {
     pub(crate) resent: u64,
     /// Nanoseconds for which data waited for the peer's receive window.
     pub(crate) window_wait_ns: u64,
+    /// Nanoseconds for which the connection was open between two readings; 0 in a reading, the kernel has no such counter.
+    pub(crate) open_ns: u64,
 }
 
 impl TcpCounters {
@@ -81,6 +123,7 @@ impl TcpCounters {
             received: self.received.saturating_sub(before.received),
             resent: self.resent.saturating_sub(before.resent),
             window_wait_ns: self.window_wait_ns.saturating_sub(before.window_wait_ns),
+            open_ns: self.open_ns.saturating_sub(before.open_ns),
         }
     }
 
@@ -89,6 +132,7 @@ impl TcpCounters {
         self.received = self.received.saturating_add(other.received);
         self.resent = self.resent.saturating_add(other.resent);
         self.window_wait_ns = self.window_wait_ns.saturating_add(other.window_wait_ns);
+        self.open_ns = self.open_ns.saturating_add(other.open_ns);
     }
 
     /// Reads a `tcp_info`.
@@ -101,6 +145,7 @@ impl TcpCounters {
             received: number(info::BYTES_RECEIVED)?,
             resent,
             window_wait_ns: number(info::WINDOW_LIMITED).unwrap_or(0).saturating_mul(1000),
+            open_ns: 0,
         })
     }
 }
@@ -129,20 +174,23 @@ fn succeeded(result: libc::c_int) -> io::Result<()> {
 }
 
 /// Sends a request and passes the body of each answer to `take` until it returns `false`.
-pub(super) fn dump(request: &[u8], take: &mut dyn FnMut(&[u8]) -> bool) -> io::Result<()> {
+pub(super) fn dump(request: &[u8], take: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), SocketListError> {
     let socket = open(libc::SOCK_CLOEXEC)?;
     let kernel = address(0);
     // Messages of other processes are refused from here on. SAFETY: the address is ours, with its size.
     let connected =
         unsafe { libc::connect(socket.as_raw_fd(), (&raw const kernel).cast(), size_of_val(&kernel) as u32) };
     succeeded(connected)?;
-    rustix::io::write(&socket, request)?;
+    rustix::io::write(&socket, request).map_err(io::Error::from)?;
     let mut buffer = vec![0; 1 << 16];
     loop {
         // SAFETY: the kernel writes at most the length of the buffer.
         let len = unsafe { libc::recv(socket.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), 0) };
-        let Ok(len) = usize::try_from(len) else { return Err(io::Error::last_os_error()) };
-        if len == 0 || !read_messages(&buffer[..len], take) {
+        let Ok(len) = usize::try_from(len) else { return Err(io::Error::last_os_error().into()) };
+        if len == 0 {
+            return Err(SocketListError::Truncated);
+        }
+        if !read_messages(&buffer[..len], take)? {
             return Ok(());
         }
     }
@@ -169,7 +217,7 @@ pub(super) fn subscribe() -> io::Result<OwnedFd> {
 }
 
 /// Reads the sockets that ended from a subscription. Returns whether the kernel dropped some.
-pub(super) fn read_ended(subscription: &OwnedFd, most: usize, all: &mut Vec<TcpSocket>) -> bool {
+pub(super) fn read_ended(subscription: &OwnedFd, namespace: u64, most: usize, all: &mut Vec<TcpSocket>) -> bool {
     let (mut buffer, mut has_lost) = (vec![0u8; 1 << 13], false);
     for _ in 0..MAX_MESSAGES {
         if all.len() >= most {
@@ -185,14 +233,18 @@ pub(super) fn read_ended(subscription: &OwnedFd, most: usize, all: &mut Vec<TcpS
         match usize::try_from(len) {
             // Other processes may send messages, too.
             Ok(len) if from.nl_pid == 0 => {
-                read_messages(&buffer[..len], &mut |body| {
-                    all.extend(tcp_socket(body));
+                let read = read_messages(&buffer[..len], &mut |body| {
+                    all.extend(tcp_socket(body, namespace));
                     true
                 });
+                has_lost |= read.is_err();
             }
             Ok(_) => {}
-            Err(_) if io::Error::last_os_error().raw_os_error() == Some(libc::ENOBUFS) => has_lost = true,
-            Err(_) => return has_lost,
+            Err(_) => match io::Error::last_os_error().raw_os_error() {
+                Some(libc::ENOBUFS) => has_lost = true,
+                Some(libc::EINTR) => {}
+                errno => return has_lost || errno != Some(libc::EAGAIN),
+            },
         }
     }
     has_lost
@@ -228,16 +280,24 @@ pub(super) fn word(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-/// Reads the messages of a buffer. Returns `false` after the last message, an error, or if `take` returned `false`.
-fn read_messages(mut bytes: &[u8], take: &mut dyn FnMut(&[u8]) -> bool) -> bool {
-    while let (Some(len), Some(kind)) = (word(bytes, 0), word16(bytes, 4)) {
-        let Some(body) = bytes.get(MESSAGE_HEADER..len as usize) else { return false };
-        if matches!(kind, NLMSG_DONE | NLMSG_ERROR) || !take(body) {
-            return false;
+/// Reads the messages of a buffer. Returns `false` after the last message, or if `take` returned `false`.
+fn read_messages(mut bytes: &[u8], take: &mut dyn FnMut(&[u8]) -> bool) -> Result<bool, SocketListError> {
+    while !bytes.is_empty() {
+        let (Some(len), Some(kind)) = (word(bytes, 0), word16(bytes, 4)) else {
+            return Err(SocketListError::Truncated);
+        };
+        let body = bytes.get(MESSAGE_HEADER..len as usize).ok_or(SocketListError::Truncated)?;
+        if matches!(kind, NLMSG_DONE | NLMSG_ERROR) {
+            // Both begin with the negative error number of the request, or 0.
+            let errno = word(body, 0).unwrap_or(0).cast_signed().unsigned_abs().cast_signed();
+            return if errno == 0 { Ok(false) } else { Err(SocketListError::Refused(errno)) };
+        }
+        if !take(body) {
+            return Ok(false);
         }
         bytes = bytes.get((len as usize).next_multiple_of(4)..).unwrap_or_default();
     }
-    true
+    Ok(true)
 }
 
 /// Iterates over attributes: their types and values.
@@ -271,7 +331,7 @@ pub(super) fn inet_socket(body: &[u8]) -> Option<InetSocket> {
 }
 
 /// Reads an `inet_diag_msg` and its attributes.
-pub(super) fn tcp_socket(body: &[u8]) -> Option<TcpSocket> {
+pub(super) fn tcp_socket(body: &[u8], namespace: u64) -> Option<TcpSocket> {
     let InetSocket { local, peer, inode } = inet_socket(body)?;
     let (head, rest) = body.split_at_checked(DIAG_MESSAGE)?;
     let mut socket = TcpSocket {
@@ -279,6 +339,8 @@ pub(super) fn tcp_socket(body: &[u8]) -> Option<TcpSocket> {
         peer,
         state: head[1],
         inode,
+        namespace,
+        read_at: monotonic_ns(),
         cookie: u64::from(word(head, 44)?) | u64::from(word(head, 48)?) << 32,
         queue: [word(head, 56)?, word(head, 60)?],
         drops: 0,
@@ -324,7 +386,7 @@ mod tests {
         let mut body = vec![libc::AF_INET as u8, 7, 0, 0];
         body.resize(DIAG_MESSAGE, 0);
         body[44..52].copy_from_slice(&COOKIE.to_ne_bytes());
-        assert_eq!(tcp_socket(&body).map(|socket| socket.cookie), Some(COOKIE));
+        assert_eq!(tcp_socket(&body, 7).map(|socket| socket.cookie), Some(COOKIE));
         let (message, other) = (message_about(&body), open(libc::SOCK_CLOEXEC).expect("a socket"));
         own.nl_groups = 0;
         // SAFETY: the message and the address are ours, with their sizes.
@@ -334,7 +396,7 @@ mod tests {
         };
         assert_eq!(usize::try_from(sent), Ok(message.len()));
         let mut all = Vec::new();
-        read_ended(&subscription, usize::MAX, &mut all);
+        read_ended(&subscription, 7, usize::MAX, &mut all);
         assert!(all.iter().all(|socket: &TcpSocket| socket.cookie != COOKIE));
     }
 
@@ -362,26 +424,49 @@ mod tests {
         let read = |bytes: &[u8]| {
             let mut all = Vec::new();
             let more = read_messages(bytes, &mut |body| {
-                all.extend(tcp_socket(body));
+                all.extend(tcp_socket(body, 7));
                 true
             });
             (more, all)
         };
         let (more, all) = read(&message);
-        assert!(more);
+        assert_eq!((more, read(&[]).0), (Ok(true), Ok(true)));
         let [only] = all[..] else { panic!("{all:?}") };
         assert_eq!((only.local.to_string(), only.peer.to_string()), ("10.0.0.1:80".into(), "10.0.3.7:40000".into()));
         assert_eq!((only.rtt, only.cookie, only.is_peer_full), ([900, 0], 0x1_0000_0002, true));
-        let counters = TcpCounters { sent: 1000, received: 70, resent: 100, window_wait_ns: 5000 };
+        let counters = TcpCounters { sent: 1000, received: 70, resent: 100, window_wait_ns: 5000, open_ns: 0 };
         assert_eq!(only.counters, Some(counters));
-        for len in 0..message.len() {
-            assert_eq!(read(&message[..len]).1, [], "{len}");
+        assert_eq!(only.namespace, 7);
+        for len in 1..message.len() {
+            assert_eq!(read(&message[..len]), (Err(SocketListError::Truncated), Vec::new()), "{len}");
         }
         for at in 0..message.len() {
             let mut damaged = message.clone();
             damaged[at] ^= 0xff;
-            read(&damaged);
+            // It may have any result, but returns.
+            let _ = read(&damaged);
         }
+    }
+
+    /// The kernel answers a request that it refuses, and a dump that fails, with an error number.
+    #[test]
+    fn a_refused_request_is_an_error() {
+        let answer = |kind: u16, errno: Option<i32>| {
+            let body: Vec<u8> = errno.into_iter().flat_map(i32::to_ne_bytes).collect();
+            let mut message = ((MESSAGE_HEADER + body.len()) as u32).to_ne_bytes().to_vec();
+            message.extend(kind.to_ne_bytes());
+            message.resize(MESSAGE_HEADER, 0);
+            message.extend(body);
+            read_messages(&message, &mut |_| true)
+        };
+        for kind in [NLMSG_ERROR, NLMSG_DONE] {
+            assert_eq!(answer(kind, Some(-libc::EPERM)), Err(SocketListError::Refused(libc::EPERM)));
+            assert_eq!([Some(0), None].map(|errno| answer(kind, errno)), [Ok(false); 2]);
+            assert!(answer(kind, Some(i32::MIN)).is_err());
+        }
+        // No protocol has this number.
+        let refused = dump(&inet_request(libc::AF_INET, 250, 0), &mut |_| true);
+        assert!(matches!(refused, Err(SocketListError::Refused(_))), "{refused:?}");
     }
 
     /// Kernels before 4.19 do not count what is sent again.

@@ -9,11 +9,13 @@ use rustc_hash::FxHashMap;
 
 use crate::kernel::procfs;
 
-use super::inet_diag::{self, InetSocket};
+use super::inet_diag::{self, InetSocket, SocketListError};
 use super::sockets::in_all_namespaces;
 
-/// The limit of sockets.
+/// The limit of sockets, and that of pipes.
 const MOST: usize = 1 << 18;
+/// The limit of processes at the ends of a pipe.
+const MOST_ENDS: usize = 64;
 
 // linux/unix_diag.h.
 const UNIX_MESSAGE: usize = 16;
@@ -31,9 +33,29 @@ pub struct OtherEnds {
     owners: FxHashMap<u64, i32>,
     /// The readers and writers of each pipe.
     pub(crate) pipes: FxHashMap<u64, Vec<PipeEnd>>,
+    /// Why sockets are missing, if any are.
+    pub(crate) failure: Option<SocketListError>,
 }
 
 impl OtherEnds {
+    /// Adds a process that has a socket open, up to a limit of sockets.
+    fn add_owner(&mut self, inode: u64, pid: i32) {
+        if self.owners.len() < MOST {
+            self.owners.entry(inode).or_insert(pid);
+        }
+    }
+
+    /// Adds a process at an end of a pipe, up to a limit of pipes and of their ends.
+    fn add_end(&mut self, inode: u64, end: PipeEnd) {
+        if self.pipes.len() >= MOST && !self.pipes.contains_key(&inode) {
+            return;
+        }
+        let ends = self.pipes.entry(inode).or_default();
+        if ends.len() < MOST_ENDS && !ends.contains(&end) {
+            ends.push(end);
+        }
+    }
+
     /// Returns a process that has the other end of a unix socket without a name.
     pub(crate) fn process_of_peer(&self, inode: u64) -> Option<i32> {
         self.owners.get(self.peers.get(&inode)?).copied()
@@ -49,18 +71,14 @@ pub(crate) struct PipeEnd {
 
 /// Returns the other ends of all sockets and pipes, searching the open files of processes for a limited CPU time.
 pub(crate) fn other_ends(patience: Duration) -> OtherEnds {
-    let SocketNames { names, peers } = sockets();
-    let mut found = OtherEnds { sockets: names, peers, ..OtherEnds::default() };
+    let SocketNames { names, peers, failure } = sockets();
+    let mut found = OtherEnds { sockets: names, peers, failure, ..OtherEnds::default() };
     for (pid, fd, link) in procfs::open_files(patience) {
         if let Some(inode) = inode_of(&link, "socket") {
-            found.owners.entry(inode).or_insert(pid);
+            found.add_owner(inode, pid);
         }
         if let Some(inode) = inode_of(&link, "pipe") {
-            let ends: &mut Vec<PipeEnd> = found.pipes.entry(inode).or_default();
-            let end = PipeEnd { pid, writes: writes(pid, fd) };
-            if !ends.contains(&end) {
-                ends.push(end);
-            }
+            found.add_end(inode, PipeEnd { pid, writes: writes(pid, fd) });
         }
     }
     found
@@ -83,10 +101,11 @@ pub(crate) fn writes(pid: i32, fd: i32) -> bool {
 struct SocketNames {
     names: FxHashMap<u64, String>,
     peers: FxHashMap<u64, u64>,
+    failure: Option<SocketListError>,
 }
 
 fn sockets() -> SocketNames {
-    in_all_namespaces(|SocketNames { names: all, peers }: &mut SocketNames| {
+    in_all_namespaces(|SocketNames { names: all, peers, failure }: &mut SocketNames| {
         for (family, protocol) in [
             (libc::AF_INET, libc::IPPROTO_TCP),
             (libc::AF_INET6, libc::IPPROTO_TCP),
@@ -94,21 +113,29 @@ fn sockets() -> SocketNames {
             (libc::AF_INET6, libc::IPPROTO_UDP),
         ] {
             let request = inet_diag::inet_request(family, protocol, 0);
-            let _ = inet_diag::dump(&request, &mut |body| {
+            let listed = inet_diag::dump(&request, &mut |body| {
                 let named = inet_diag::inet_socket(body).and_then(|of| Some((u64::from(of.inode), inet_name(&of)?)));
                 all.extend(named);
                 all.len() < MOST
             });
+            *failure = failure.or(listed.err());
         }
         let mut unix = Vec::new();
-        let _ = inet_diag::dump(&unix_request(), &mut |body| {
+        let listed = inet_diag::dump(&unix_request(), &mut |body| {
             unix.extend(unix_socket(body));
             unix.len() < MOST
         });
-        all.extend(unix_names(&unix));
+        *failure = failure.or(listed.err());
+        all.extend(unix_names(&unix).take(MOST.saturating_sub(all.len())));
         let unnamed = unix.iter().filter(|socket| !all.contains_key(&u64::from(socket.inode)));
-        peers.extend(unnamed.filter_map(|socket| Some((u64::from(socket.inode), u64::from(socket.peer?)))));
+        let of_unnamed = unnamed.filter_map(|socket| Some((u64::from(socket.inode), u64::from(socket.peer?))));
+        let room = MOST.saturating_sub(peers.len());
+        peers.extend(of_unnamed.take(room));
+        if [all.len(), peers.len(), unix.len()].iter().any(|n| *n >= MOST) {
+            failure.get_or_insert(SocketListError::TooMany(MOST));
+        }
     })
+    .unwrap_or_else(|failure| SocketNames { failure: Some(failure), ..SocketNames::default() })
 }
 
 /// Names a socket by its peer, or by its own address if it does not have one.
@@ -202,6 +229,20 @@ mod tests {
         let ends = &found.pipes[&inode(&reader)];
         assert!([true, false].iter().all(|writes| ends.contains(&PipeEnd { pid, writes: *writes })), "{ends:?}");
         assert_eq!([&reader as &dyn AsRawFd, &writer].map(|end| writes(pid, end.as_raw_fd())), [false, true]);
+    }
+
+    /// Processes may open any number of pipes and sockets, and share them with any number of others.
+    #[test]
+    fn pipes_and_owners_have_a_limit() {
+        let mut found = OtherEnds::default();
+        for number in 0..MOST as u64 + 9 {
+            found.add_end(number, PipeEnd { pid: 1, writes: false });
+            found.add_owner(number, 1);
+        }
+        for pid in 0..2 * MOST_ENDS as i32 {
+            found.add_end(7, PipeEnd { pid, writes: true });
+        }
+        assert_eq!([found.pipes.len(), found.owners.len(), found.pipes[&7].len()], [MOST, MOST, MOST_ENDS]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use crate::kernel::{self, procfs};
 
 use super::inet_diag;
-pub use super::inet_diag::{TcpCounters, TcpSocket};
+pub use super::inet_diag::{SocketListError, TcpCounters, TcpSocket};
 
 /// The limit of sockets of one look.
 const MOST: usize = 1 << 18;
@@ -30,6 +30,8 @@ pub struct TcpMonitor {
     ended: Vec<TcpSocket>,
     /// Whether the kernel dropped messages about ends, or refused a subscription.
     has_lost: bool,
+    /// Why sockets are missing in the last list.
+    failure: Option<SocketListError>,
 }
 
 /// A copy makes its own subscriptions: nothing reads those of a unit that is kept for an undo.
@@ -42,11 +44,17 @@ impl Clone for TcpMonitor {
 impl TcpMonitor {
     /// Returns the sockets of all network namespaces that this process may enter.
     pub(crate) fn sockets(&mut self) -> Vec<TcpSocket> {
+        self.failure = Some(SocketListError::Thread);
         // A thread that enters a namespace stays there.
         std::thread::scope(|scope| {
             let apart = kernel::scoped_thread(scope, "sockets", || self.sockets_of_namespaces());
             apart.map(ScopedJoinHandle::join).ok().and_then(Result::ok).unwrap_or_default()
         })
+    }
+
+    /// Returns why sockets are missing in the last list, if any are.
+    pub(crate) fn failure(&self) -> Option<SocketListError> {
+        self.failure
     }
 
     /// Returns the sockets that ended since the last call, and whether some are missing.
@@ -56,8 +64,8 @@ impl TcpMonitor {
     }
 
     fn read_ended(&mut self) {
-        for subscription in self.subscriptions.values() {
-            self.has_lost |= inet_diag::read_ended(subscription, MOST, &mut self.ended);
+        for (name, subscription) in &self.subscriptions {
+            self.has_lost |= inet_diag::read_ended(subscription, number(name), MOST, &mut self.ended);
         }
     }
 
@@ -66,6 +74,7 @@ impl TcpMonitor {
         // A subscription keeps its namespace alive.
         self.read_ended();
         self.subscriptions.retain(|name, _| namespaces.contains_key(name));
+        self.failure = None;
         let mut all = Vec::new();
         in_namespaces(&namespaces, |name| {
             // A socket that ends during the dump is in at least one of both.
@@ -77,25 +86,40 @@ impl TcpMonitor {
             }
             for family in [libc::AF_INET, libc::AF_INET6] {
                 let request = inet_diag::inet_request(family, libc::IPPROTO_TCP, inet_diag::FIGURES);
-                let _ = inet_diag::dump(&request, &mut |body| {
-                    all.extend(inet_diag::tcp_socket(body));
+                let listed = inet_diag::dump(&request, &mut |body| {
+                    all.extend(inet_diag::tcp_socket(body, number(name)));
                     all.len() < MOST
                 });
+                self.failure = self.failure.or(listed.err());
             }
         });
+        if all.len() >= MOST {
+            self.failure.get_or_insert(SocketListError::TooMany(MOST));
+        }
         all
     }
 }
 
+/// Returns the inode of a network namespace from its link in /proc; 0 if that has another form.
+fn number(name: &Path) -> u64 {
+    let inode = name.to_str().and_then(|name| name.strip_prefix("net:[")?.strip_suffix(']')?.parse().ok());
+    inode.unwrap_or(0)
+}
+
+/// Returns the inode of a process's network namespace.
+pub(crate) fn namespace_of(pid: i32) -> Option<u64> {
+    fs::read_link(format!("/proc/{pid}/ns/net")).ok().map(|name| number(&name)).filter(|number| *number > 0)
+}
+
 /// Collects from all network namespaces that this process may enter.
-pub(super) fn in_all_namespaces<T: Default + Send>(collect: impl Fn(&mut T) + Send) -> T {
+pub(super) fn in_all_namespaces<T: Default + Send>(collect: impl Fn(&mut T) + Send) -> Result<T, SocketListError> {
     std::thread::scope(|scope| {
         let apart = kernel::scoped_thread(scope, "sockets", move || {
             let mut all = T::default();
             in_namespaces(&namespaces(), |_| collect(&mut all));
             all
         });
-        apart.map(ScopedJoinHandle::join).ok().and_then(Result::ok).unwrap_or_default()
+        apart.map(ScopedJoinHandle::join).ok().and_then(Result::ok).ok_or(SocketListError::Thread)
     })
 }
 
@@ -167,6 +191,7 @@ mod tests {
         assert!(ours.state == 1 && ours.rtt[0] > 0, "{ours:?}");
         let owners = socket_owners();
         let pid = std::process::id() as i32;
+        assert_eq!(namespace_of(pid), Some(ours.namespace));
         assert_eq!([listening, ours].map(|socket| owners.get(&socket.inode).copied()), [Some(pid); 2]);
     }
 

@@ -7,6 +7,7 @@ mod looks;
 mod panels;
 mod traffic;
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,10 +15,10 @@ use std::time::Instant;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::panel::unit;
-use crate::session::TcpSocket;
+use crate::session::{SocketListError, TcpSocket};
 use crate::units::kit::prelude::*;
 
-use connections::{Connection, Connections, Listener, Way};
+use connections::{Connection, Connections, FoundListener, Listener, Port, Way};
 use fields::{Ends, NOWHERE, SocketFields, state};
 use figures::{AllFigures, Happening, ListenQueue, round_trips};
 use looks::Looks;
@@ -79,6 +80,8 @@ const OVERFLOWS: [&str; 6] =
 const TCP: i64 = 6;
 /// `ETH_P_IP` and `ETH_P_IPV6`.
 const OF_IP: [i64; 2] = [0x0800, 0x86dd];
+/// The time within which the kernel reports an error and the end of its connection, in nanoseconds: it does both at once.
+const ERROR_AND_END: u64 = 10_000_000;
 /// The limit of places and reasons of drops and resets.
 const MAX_REASONS: usize = 1 << 12;
 
@@ -107,6 +110,22 @@ struct Attempt {
     has_failed: bool,
 }
 
+/// A connection that ended, and whether it had reached its peer.
+#[derive(Clone, Copy, Debug)]
+struct EndedConnection {
+    connection: Connection,
+    has_failed: bool,
+    time: u64,
+}
+
+/// An error that waits for the end of its connection.
+#[derive(Clone, Copy, Debug)]
+struct ReportedError {
+    ends: Ends,
+    number: u32,
+    time: u64,
+}
+
 #[derive(Clone, Debug, Default)]
 struct Tcp {
     fields: [Option<SocketFields>; EVENTS.len()],
@@ -116,12 +135,14 @@ struct Tcp {
     /// Whether reports of ends are missing.
     lacks_ends: bool,
     /// The queues of the target's listening sockets.
-    queues: Vec<(SocketAddr, ListenQueue)>,
+    queues: Vec<(Port, ListenQueue)>,
+    /// Why connections from before the measurement are missing.
+    lacks_earlier: Option<SocketListError>,
     figures: AllFigures,
     /// The connection that ended last on each CPU: the report of its error follows.
-    ended: FxHashMap<u32, Connection>,
+    ended: FxHashMap<u32, EndedConnection>,
     /// The error that was reported last on each CPU, if the end of its connection did not precede it.
-    reported: FxHashMap<u32, (Ends, u32)>,
+    reported: FxHashMap<u32, ReportedError>,
     /// The numbers of [`OVERFLOWS`].
     overflows: FxHashSet<i64>,
     drops: FxHashMap<DropKey, Dropped>,
@@ -148,7 +169,7 @@ impl Tcp {
             Happening::Accepted => "accepted",
             Happening::Failed => "failed",
             Happening::Retransmitted => "retransmitted",
-            Happening::ResetSent | Happening::ResetReceived => "resets",
+            Happening::ResetSent | Happening::ResetReceived | Happening::Refused => "resets",
             Happening::Overflowed => "overflowed",
             _ => return,
         };
@@ -161,14 +182,43 @@ impl Tcp {
         for task in [pid, tid] {
             cx.comm(task);
         }
-        Connection { ends, way, pid, tid, port: None, since: 0, established: 0, counts }
+        Connection { ends, namespace: 0, way, pid, tid, port: None, since: 0, established: 0, counts }
     }
 
     fn accepted_by(&self, ends: Ends, cx: &mut Context<'_>) -> Connection {
-        let listener = self.connections.listener_for(ends.local);
-        let owner = listener.map_or((0, 0), |listener| (listener.pid, listener.tid));
-        let port = listener.map_or(SocketAddr::new(NOWHERE.ip(), ends.local.port()), |of| of.local);
+        let found = match self.connections.listener_for(ends.local, 0) {
+            FoundListener::Several(local) => self.listener_of_client(local, ends, cx),
+            found => found,
+        };
+        let owner = found.one().map_or((0, 0), |listener| (listener.pid, listener.tid));
+        let port = match found {
+            FoundListener::One(listener) => listener.port,
+            FoundListener::Several(local) => Port { local, namespace: 0 },
+            FoundListener::None => Port { local: SocketAddr::new(NOWHERE.ip(), ends.local.port()), namespace: 0 },
+        };
         Connection { port: Some(port), ..self.owned(ends, Way::In, owner, cx) }
+    }
+
+    /// Of the listening sockets that several namespaces have at an address, returns that of the client's namespace: an
+    /// address of its own namespace is closest to it.
+    fn listener_of_client(&self, local: SocketAddr, ends: Ends, cx: &Context<'_>) -> FoundListener {
+        let clients = self.connections.between(Ends { local: ends.peer, peer: ends.local });
+        let namespaces: BTreeSet<u64> = clients.filter_map(|of| namespace(of, cx)).collect();
+        let there = |namespace: u64| self.connections.listener_for(ends.local, namespace).one();
+        let mut all = namespaces.into_iter().filter_map(there).filter(|listener| listener.port.namespace > 0);
+        match (all.next(), all.next()) {
+            (Some(listener), None) => FoundListener::One(listener),
+            _ => FoundListener::Several(local),
+        }
+    }
+
+    /// Adds a connection. If another one has the same ends, both get the namespaces of their processes.
+    fn insert(&mut self, socket: u64, connection: Connection, cx: &Context<'_>) {
+        let placed = |of: Connection| Connection { namespace: namespace(&of, cx).unwrap_or(0), ..of };
+        let twin = self.connections.twin(socket, &connection.place());
+        let connection = if twin.is_some() { placed(connection) } else { connection };
+        twin.into_iter().for_each(|(other, of)| self.connections.insert(other, placed(of)));
+        self.connections.insert(socket, connection);
     }
 
     /// Returns the connection of a socket, which may be older than the measurement.
@@ -177,12 +227,12 @@ impl Tcp {
             return *known;
         }
         if let Some(earlier) = self.connections.take_earlier(ends) {
-            self.connections.insert(socket, earlier);
+            self.insert(socket, earlier, cx);
             return earlier;
         }
-        let is_accepted = self.connections.listener_for(ends.local).is_some();
+        let is_accepted = self.connections.listener_for(ends.local, 0) != FoundListener::None;
         let found = if is_accepted { self.accepted_by(ends, cx) } else { self.owned(ends, Way::Unknown, (0, 0), cx) };
-        self.connections.insert(socket, found);
+        self.insert(socket, found, cx);
         found
     }
 
@@ -195,7 +245,9 @@ impl Tcp {
                 let is_here = std::mem::replace(&mut self.is_here, cx.cpus.is_none());
                 self.take_up(&look.sockets, cx);
                 self.is_here = is_here;
+                self.lacks_earlier = self.looks.failure();
             }
+            self.follow_namespaces(cx);
             self.traffic.seen(&look.sockets, &self.connections, |of, growth| grown.push((*of, growth, None)));
         }
         if let Some((ended, has_lost)) = self.looks.ended(is_needed_now, cx) {
@@ -208,10 +260,24 @@ impl Tcp {
         for (of, growth, ended) in grown {
             self.figures.add(&of, Happening::Carried(growth));
             if let Some(socket) = ended {
-                self.connections.has_last_counters(&of.ends);
+                self.connections.has_last_counters(&of);
                 round_trips(&socket).into_iter().for_each(|rtt| self.figures.add(&of, Happening::RoundTrips(rtt)));
             }
         }
+    }
+
+    /// Assigns connections to their namespace, as the last look found it.
+    fn follow_namespaces(&mut self, cx: &mut Context<'_>) {
+        if self.looks.failure().is_some() {
+            return;
+        }
+        self.connections.end_equals(|place| self.looks.has(place));
+        let is_here = std::mem::replace(&mut self.is_here, true);
+        for (socket, of) in self.connections.located(|ends| self.looks.namespaces(ends)) {
+            let Connection { counts, .. } = self.owned(of.ends, of.way, (of.pid, of.tid), cx);
+            self.connections.insert(socket, Connection { counts, ..of });
+        }
+        self.is_here = is_here;
     }
 
     /// Takes up the sockets that are older than the measurement.
@@ -220,17 +286,17 @@ impl Tcp {
             all.iter().partition(|socket| i64::from(socket.state) == state::LISTEN);
         let listener = |socket: &&TcpSocket| {
             let pid = self.looks.owner(socket);
-            Listener { local: socket.local, pid, tid: pid }
+            Listener { port: looks::port(socket), pid, tid: pid }
         };
         self.connections.listened_before(listening.iter().map(listener).collect());
         for socket in others.into_iter().filter(|socket| socket.inode != 0) {
-            let (ends, pid) = (looks::ends(socket), self.looks.owner(socket));
+            let (ends, namespace, pid) = (looks::place(socket).ends, socket.namespace, self.looks.owner(socket));
             if matches!(i64::from(socket.state), state::SYN_SENT | state::SYN_RECV | state::CLOSE) {
                 continue;
             }
-            let port = self.connections.listener_for(ends.local).map(|listener| listener.local);
+            let port = self.connections.listener_for(ends.local, namespace).one().map(|listener| listener.port);
             let way = if port.is_some() { Way::In } else { Way::Out };
-            let earlier = Connection { port, ..self.owned(ends, way, (pid, pid), cx) };
+            let earlier = Connection { port, namespace, ..self.owned(ends, way, (pid, pid), cx) };
             self.connections.add_earlier(earlier);
         }
     }
@@ -239,19 +305,21 @@ impl Tcp {
         match (old, new) {
             (_, state::LISTEN) => {
                 cx.comm(hit.pid);
-                let listener = Listener { local: ends.local, pid: hit.pid, tid: hit.tid };
+                let listener = Listener { port: port_of(ends, hit, cx), pid: hit.pid, tid: hit.tid };
                 self.connections.listen(socket, listener);
             }
-            (state::LISTEN, state::CLOSE) => self.connections.end_listening(socket, ends.local),
+            (state::LISTEN, state::CLOSE) => {
+                self.connections.end_listening(socket, port_of(ends, hit, cx), hit.pid);
+            }
             (state::LISTEN, state::SYN_RECV) => {
                 let connection = Connection { since: hit.time, ..self.accepted_by(ends, cx) };
-                self.connections.insert(socket, connection);
+                self.insert(socket, connection, cx);
             }
             (state::CLOSE, state::SYN_SENT) => {
                 let is_by_task = self.fields[STATE].as_ref().is_some_and(|fields| fields.is_by_task(hit.raw));
                 let owner = if is_by_task { (hit.pid, hit.tid) } else { (0, 0) };
                 let connection = Connection { since: hit.time, ..self.owned(ends, Way::Out, owner, cx) };
-                self.connections.insert(socket, connection);
+                self.insert(socket, connection, cx);
                 self.count(&connection, Happening::Opened, hit);
             }
             (_, state::ESTABLISHED) => self.established(socket, ends, hit, cx),
@@ -274,7 +342,7 @@ impl Tcp {
             self.count(&connection, Happening::Connected(ns), hit);
             self.attempted(&connection, ns, false, hit, cx);
         }
-        self.connections.insert(socket, connection);
+        self.insert(socket, connection, cx);
     }
 
     fn closed(&mut self, was_connecting: bool, socket: u64, ends: Ends, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
@@ -286,7 +354,8 @@ impl Tcp {
         if was_connecting {
             connection.way = Way::Out;
         }
-        if connection.is_established() && !was_connecting {
+        let has_failed = was_connecting || !connection.is_established();
+        if !has_failed {
             let from = if connection.established > 0 { connection.established } else { hit.time };
             self.count(&connection, Happening::Closed(hit.time.saturating_sub(from)), hit);
         } else {
@@ -296,9 +365,10 @@ impl Tcp {
             }
         }
         // Up to Linux 6.10, the error of a timeout precedes the end.
-        match self.reported.remove(&hit.cpu).filter(|(ends, _)| is_of(&connection, *ends)) {
-            Some((_, number)) => self.count(&connection, Happening::Error(number), hit),
-            None => drop(self.ended.insert(hit.cpu, connection)),
+        let reported = self.reported.remove(&hit.cpu).filter(|error| is_at_once(error.time, hit));
+        match reported.filter(|error| is_of(&connection, error.ends)) {
+            Some(error) => self.count(&connection, Happening::error(error.number, has_failed), hit),
+            None => drop(self.ended.insert(hit.cpu, EndedConnection { connection, has_failed, time: hit.time })),
         }
     }
 
@@ -322,12 +392,13 @@ impl Tcp {
     /// Assigns an error to the connection that ended before on this CPU, or to the one that ends next.
     fn failed_with(&mut self, number: i64, ends: Ends, hit: &UnitSample<'_>) {
         let Some(number) = u32::try_from(number).ok().filter(|number| *number > 0) else { return };
-        match self.ended.get(&hit.cpu).copied().filter(|ended| is_of(ended, ends)) {
-            Some(ended) => {
+        let ended = self.ended.get(&hit.cpu).copied().filter(|ended| is_at_once(ended.time, hit));
+        match ended.filter(|ended| is_of(&ended.connection, ends)) {
+            Some(EndedConnection { connection, has_failed, .. }) => {
                 self.ended.remove(&hit.cpu);
-                self.count(&ended, Happening::Error(number), hit);
+                self.count(&connection, Happening::error(number, has_failed), hit);
             }
-            None => drop(self.reported.insert(hit.cpu, (ends, number))),
+            None => drop(self.reported.insert(hit.cpu, ReportedError { ends, number, time: hit.time })),
         }
     }
 
@@ -357,7 +428,7 @@ impl Tcp {
         let (socket, ends, reason) = (fields.socket(hit.raw), fields.ends(hit.raw), fields.reason(hit.raw));
         let is_connection = fields.is_connection(hit.raw);
         let known = self.connections.get(socket).copied();
-        let ended = self.ended.get(&hit.cpu).filter(|ended| Some(ended.ends) == ends).copied();
+        let ended = self.ended.get(&hit.cpu).map(|ended| ended.connection).filter(|ended| Some(ended.ends) == ends);
         let found = known.or(ended).or_else(|| {
             let ends = ends.filter(|_| socket != 0 && is_connection)?;
             Some(self.connection(socket, ends, cx))
@@ -373,6 +444,22 @@ impl Tcp {
         let port = ends.filter(|_| found.is_none() && socket == 0).map(|ends| ends.local.port());
         self.note_reason(DropKey::Reset(reason, port), hit);
     }
+}
+
+/// Whether an event follows another one of the same connection, on the same CPU, so soon that the kernel caused both at
+/// once.
+fn is_at_once(before: u64, hit: &UnitSample<'_>) -> bool {
+    hit.time.saturating_sub(before) <= ERROR_AND_END
+}
+
+/// Returns a connection's network namespace: the known one, or that of its process.
+fn namespace(of: &Connection, cx: &Context<'_>) -> Option<u64> {
+    Some(of.namespace).filter(|namespace| *namespace > 0).or_else(|| cx.session.net_namespace(of.pid))
+}
+
+/// Returns the address at which the current process listens, with its namespace.
+fn port_of(ends: Ends, hit: &UnitSample<'_>, cx: &Context<'_>) -> Port {
+    Port { local: ends.local, namespace: cx.session.net_namespace(hit.pid).unwrap_or(0) }
 }
 
 /// Whether an error is of a connection. The kernel clears the port of the peer when it disconnects the socket.
@@ -427,7 +514,11 @@ impl Unit for Tcp {
             (RETRANSMIT | RESET_RECEIVED, Some(ends)) => {
                 let connection = self.connection(socket, ends, cx);
                 let is_again = hit.role == RETRANSMIT;
-                let what = if is_again { Happening::Retransmitted } else { Happening::ResetReceived };
+                let what = match (is_again, connection.is_established()) {
+                    (true, _) => Happening::Retransmitted,
+                    (false, true) => Happening::ResetReceived,
+                    (false, false) => Happening::Refused,
+                };
                 self.count(&connection, what, hit);
             }
             (RETRANSMIT_SYNACK, Some(ends)) => {
@@ -457,7 +548,8 @@ impl Unit for Tcp {
         self.is_here = cx.cpus.is_none();
         self.look(true, cx);
         let queues = self.looks.queues().filter_map(|(port, owner, queue)| {
-            let pid = self.connections.listener_for(port).map_or(owner, |listener| listener.pid);
+            let listener = self.connections.listener_for(port.local, port.namespace).one();
+            let pid = listener.map_or(owner, |listener| listener.pid);
             let is_seen = if pid > 0 { cx.has(pid) && !cx.is_unasked(pid) } else { !cx.is_narrow() };
             is_seen.then_some((port, queue))
         });

@@ -135,6 +135,11 @@ impl DescriptorNames {
         Some(Described { kind, name: named.unwrap_or_else(|| plain().into()) })
     }
 
+    /// Returns why peers of sockets are missing, if the last search failed.
+    pub(crate) fn failure(&self) -> Option<String> {
+        self.ends.failure.map(|failure| format!("peers of sockets are not known: {failure}"))
+    }
+
     /// Remembers the peer that a call gave to a socket.
     pub(crate) fn learn(&mut self, pid: i32, fd: i32, peer: &Arc<str>, session: &Session) {
         let link = self.link(pid, fd, NamePurpose::Line, session);

@@ -149,7 +149,7 @@ fn sort<T>(rows: &Rows, view: &PanelView, list: &mut [T], row: impl Fn(&T) -> us
 /// Returns the column by which a unit sorted its rows: the stated one, or else one whose figures fall, preferably of
 /// sums; the previous one while it is consistent.
 pub(crate) fn own_order(body: &Body, rows: &Rows, before: Option<(usize, bool)>) -> Option<(usize, bool)> {
-    if matches!(body, Body::Log(_)) {
+    if matches!(body, Body::Log(_)) || rows.has_hidden_order {
         return None;
     }
     if let Some(column) = rows.ordered_by {
@@ -281,6 +281,9 @@ mod tests {
         // The last row is of another kind; the table states its order.
         let rows = Rows { ordered_by: Some(2), ..of(&[(0, "b", 9, 7), (0, "a", 4, 2), (0, "end", 3, 9)]) };
         assert_eq!(own_order(&Body::Table(rows.clone()), &rows, Some((1, false))), Some((2, false)));
+        // By a value that no column shows, although one falls.
+        let rows = Rows { has_hidden_order: true, ..of(&falling) };
+        assert_eq!(own_order(&Body::Table(rows.clone()), &rows, Some((1, false))), None);
         let rows = of(&falling);
         assert_eq!(own_order(&Body::Log(rows.clone()), &rows, Some((1, false))), None);
     }

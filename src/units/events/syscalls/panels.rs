@@ -30,7 +30,7 @@ impl Syscalls {
             self.course.series("Calls over time", at, Measure::Count, 24, |number| tables.name(*number)),
             self.lines.panel(at, tables, &names),
         ];
-        panels.extend(self.targets.panels());
+        panels.extend(self.targets.panels(self.descriptors.failure()));
         if self.has_stacks || self.choice.is_narrow() {
             panels.push(stack_panel(at, self.under_cursor(at)));
         }

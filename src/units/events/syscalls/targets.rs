@@ -315,7 +315,9 @@ impl CallTargets {
     }
 
     /// Returns the panels of files and peers, and of kinds; none if all are unknown, as in most recordings.
-    pub(super) fn panels(&self) -> Vec<Panel> {
+    ///
+    /// `failure` is the reason why names of sockets are missing.
+    pub(super) fn panels(&self, failure: Option<String>) -> Vec<Panel> {
         if self.rows.iter().skip(UNKNOWN + 1).all(|(_, of)| of.calls == 0) {
             return Vec::new();
         }
@@ -330,7 +332,8 @@ impl CallTargets {
         );
         let unknown = self.rows.get(UNKNOWN).map_or(0, |(_, of)| of.calls);
         let note = note(unknown, "call", "on descriptors that were closed before their lookup");
-        vec![sheet.panel("Files and peers").noted(note), self.kinds()]
+        let notes: Vec<String> = Some(note).filter(|note| !note.is_empty()).into_iter().chain(failure).collect();
+        vec![sheet.panel("Files and peers").noted(notes.join("; ")), self.kinds()]
     }
 
     fn kinds(&self) -> Panel {
@@ -453,6 +456,6 @@ mod tests {
         assert_eq!(targets.rows.len(), MAX_ROWS);
         targets.clear();
         assert!(targets.rows.is_empty() && targets.known.get(1, 0).is_none());
-        assert_eq!(CallTargets::default().panels().len(), 0);
+        assert_eq!(CallTargets::default().panels(None).len(), 0);
     }
 }

@@ -1,5 +1,6 @@
 //! The open connections, with the process that owns each.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -30,15 +31,39 @@ impl Way {
     }
 }
 
+/// Both ends of a connection and its network namespace: several namespaces may have the same addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Place {
+    pub(super) ends: Ends,
+    /// The namespace's inode; 0 if unknown, because events do not have it.
+    pub(super) namespace: u64,
+}
+
+impl Place {
+    /// Returns the places with these ends in any namespace.
+    pub(super) fn in_any(ends: Ends) -> std::ops::RangeInclusive<Self> {
+        Self { ends, namespace: 0 }..=Self { ends, namespace: u64::MAX }
+    }
+}
+
+/// A listening address, in a network namespace; 0 if that is unknown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Port {
+    pub(super) local: SocketAddr,
+    pub(super) namespace: u64,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Connection {
     pub(super) ends: Ends,
+    /// See [`Place::namespace`].
+    pub(super) namespace: u64,
     pub(super) way: Way,
     /// The process that owns it, and the thread that opened it; 0 if unknown.
     pub(super) pid: i32,
     pub(super) tid: i32,
     /// The listening socket's address.
-    pub(super) port: Option<SocketAddr>,
+    pub(super) port: Option<Port>,
     /// The time of `connect`; 0 if unknown.
     pub(super) since: u64,
     /// When it was established; 0 if unknown.
@@ -62,6 +87,10 @@ impl PeerKey {
 }
 
 impl Connection {
+    pub(super) fn place(&self) -> Place {
+        Place { ends: self.ends, namespace: self.namespace }
+    }
+
     pub(super) fn peer(&self) -> PeerKey {
         let Ends { peer, .. } = self.ends;
         let port = if self.way == Way::In { 0 } else { peer.port() };
@@ -81,7 +110,7 @@ impl Connection {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Listener {
-    pub(super) local: SocketAddr,
+    pub(super) port: Port,
     pub(super) pid: i32,
     pub(super) tid: i32,
 }
@@ -89,8 +118,26 @@ pub(super) struct Listener {
 impl Listener {
     /// Whether it accepts connections to an address; a specific address is closer than all of a port.
     fn closeness(&self, local: SocketAddr) -> Option<bool> {
-        let is_own = self.local.ip() == local.ip();
-        (self.local.port() == local.port() && (is_own || self.local.ip().is_unspecified())).then_some(is_own)
+        let own = self.port.local;
+        let is_own = own.ip() == local.ip();
+        (own.port() == local.port() && (is_own || own.ip().is_unspecified())).then_some(is_own)
+    }
+}
+
+/// The listening socket that accepts connections to an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FoundListener {
+    None,
+    /// The only one, or the first one of several in a namespace.
+    One(Listener),
+    /// Several namespaces have one. The address of one of them.
+    Several(SocketAddr),
+}
+
+impl FoundListener {
+    /// Returns the listener if it is known which one it is.
+    pub(super) fn one(self) -> Option<Listener> {
+        if let Self::One(listener) = self { Some(listener) } else { None }
     }
 }
 
@@ -99,14 +146,14 @@ impl Listener {
 pub(super) struct Connections {
     open: FxHashMap<u64, Connection>,
     /// The socket of each open connection.
-    sockets: FxHashMap<Ends, u64>,
+    sockets: BTreeMap<Place, u64>,
     /// Connections that ended, until their last counters arrive.
-    ended: FxHashMap<Ends, Connection>,
+    ended: FxHashMap<Place, Connection>,
     /// Open connections whose last counters have arrived: the event of their end follows.
-    reported: FxHashSet<Ends>,
+    reported: FxHashSet<Place>,
     listeners: FxHashMap<u64, Listener>,
     /// Sockets from before the measurement: the kernel does not report their address.
-    before: FxHashMap<Ends, Connection>,
+    before: BTreeMap<Place, Connection>,
     listeners_before: Vec<Listener>,
 }
 
@@ -118,7 +165,13 @@ impl Connections {
         }
         self.remove(socket);
         self.open.insert(socket, connection);
-        self.sockets.insert(connection.ends, socket);
+        self.sockets.insert(connection.place(), socket);
+    }
+
+    /// Returns the other open socket with the same place, in another namespace unless its end was not seen.
+    pub(super) fn twin(&self, socket: u64, place: &Place) -> Option<(u64, Connection)> {
+        let other = self.sockets.get(place).copied().filter(|other| *other != socket)?;
+        Some((other, *self.open.get(&other)?))
     }
 
     pub(super) fn get(&self, socket: u64) -> Option<&Connection> {
@@ -127,9 +180,9 @@ impl Connections {
 
     fn remove(&mut self, socket: u64) {
         if let Some(of) = self.open.remove(&socket)
-            && self.sockets.get(&of.ends) == Some(&socket)
+            && self.sockets.get(&of.place()) == Some(&socket)
         {
-            self.sockets.remove(&of.ends);
+            self.sockets.remove(&of.place());
         }
     }
 
@@ -137,45 +190,83 @@ impl Connections {
     pub(super) fn end(&mut self, socket: u64, connection: Connection) {
         self.remove(socket);
         // A connection that did not reach its peer has no counters: they do not arrive.
-        if self.reported.remove(&connection.ends) || !connection.is_established() {
+        if self.reported.remove(&connection.place()) || !connection.is_established() {
             return;
         }
         if self.ended.len() >= MAX {
             self.ended.clear();
         }
-        self.ended.insert(connection.ends, connection);
+        self.ended.insert(connection.place(), connection);
     }
 
-    /// Returns the connection between two ends: an open one, else one that has ended.
-    pub(super) fn between(&self, ends: &Ends) -> Option<&Connection> {
-        let open = self.sockets.get(ends).and_then(|socket| self.open.get(socket));
-        open.or_else(|| self.before.get(ends)).or_else(|| self.ended.get(ends))
+    /// Returns the connection at a place: an open one, else one that has ended.
+    pub(super) fn at(&self, place: &Place) -> Option<&Connection> {
+        // The namespace of most connections is not known.
+        let unknown = Place { namespace: 0, ..*place };
+        let open = |place: &Place| self.sockets.get(place).and_then(|socket| self.open.get(socket));
+        let earlier = || self.before.get(place).or_else(|| self.before.get(&unknown));
+        let ended = || self.ended.get(place).or_else(|| self.ended.get(&unknown));
+        open(place).or_else(|| open(&unknown)).or_else(earlier).or_else(ended)
+    }
+
+    /// Returns the open connections with these ends in any namespace.
+    pub(super) fn between(&self, ends: Ends) -> impl Iterator<Item = &Connection> {
+        let open = self.sockets.range(Place::in_any(ends)).filter_map(|(_, socket)| self.open.get(socket));
+        open.chain(self.before.range(Place::in_any(ends)).map(|(_, of)| of))
     }
 
     /// Forgets a connection that ended, or marks an open one: its last counters have arrived.
-    pub(super) fn has_last_counters(&mut self, ends: &Ends) {
-        let is_open = self.sockets.contains_key(ends) || self.before.contains_key(ends);
-        if self.ended.remove(ends).is_none() && is_open && self.reported.len() < MAX {
-            self.reported.insert(*ends);
+    pub(super) fn has_last_counters(&mut self, of: &Connection) {
+        let place = of.place();
+        let is_open = self.sockets.contains_key(&place) || self.before.contains_key(&place);
+        if self.ended.remove(&place).is_none() && is_open && self.reported.len() < MAX {
+            self.reported.insert(place);
         }
     }
 
-    /// Takes a connection from before the measurement.
+    /// Takes the connection from before the measurement with these ends; `None` if several namespaces have one.
     pub(super) fn take_earlier(&mut self, ends: Ends) -> Option<Connection> {
-        self.before.remove(&ends)
+        let mut all = self.before.range(Place::in_any(ends)).map(|(place, _)| *place);
+        let place = all.next().filter(|_| all.next().is_none())?;
+        self.before.remove(&place)
     }
 
     /// Adds a connection from before the measurement, or what a look knows about one that an event has shown.
     pub(super) fn add_earlier(&mut self, connection: Connection) {
-        if let Some(known) = self.sockets.get(&connection.ends).and_then(|socket| self.open.get_mut(socket)) {
+        let place = connection.place();
+        let unknown = Place { namespace: 0, ..place };
+        let socket = self.sockets.get(&place).or_else(|| self.sockets.get(&unknown)).copied();
+        if let Some((socket, known)) = socket.and_then(|socket| Some((socket, *self.open.get(&socket)?))) {
             if known.pid == 0 && !known.began_here() {
-                *known = connection;
+                self.insert(socket, connection);
             }
             return;
         }
         if self.before.len() < MAX {
-            self.before.insert(connection.ends, connection);
+            self.before.insert(place, connection);
         }
+    }
+
+    /// Forgets connections from before the measurement that have ended, of those that have an equal in another namespace:
+    /// events do not have the namespace.
+    pub(super) fn end_equals(&mut self, is_open: impl Fn(&Place) -> bool) {
+        let (all, next) = (self.before.keys(), self.before.keys().skip(1));
+        let equal: FxHashSet<Ends> = all.zip(next).filter(|(a, b)| a.ends == b.ends).map(|(of, _)| of.ends).collect();
+        if !equal.is_empty() {
+            self.before.retain(|place, _| !equal.contains(&place.ends) || is_open(place));
+        }
+    }
+
+    /// Returns accepted connections whose namespace was unknown, with their listening socket in the only namespace that
+    /// has a connection with the same ends. `namespaces` returns these.
+    pub(super) fn located(&self, namespaces: impl Fn(Ends) -> Vec<u64>) -> Vec<(u64, Connection)> {
+        let is_lost = |of: &Connection| of.way == Way::In && of.pid == 0 && of.namespace == 0;
+        let find = |(socket, of): (&u64, &Connection)| {
+            let [namespace] = namespaces(of.ends)[..] else { return None };
+            let Listener { port, pid, tid } = self.listener_for(of.ends.local, namespace).one()?;
+            Some((*socket, Connection { namespace, pid, tid, port: Some(port), ..*of }))
+        };
+        self.open.iter().filter(|(_, of)| is_lost(of)).filter_map(find).collect()
     }
 
     /// Replaces the listening sockets from before the measurement.
@@ -185,23 +276,43 @@ impl Connections {
     }
 
     pub(super) fn listen(&mut self, socket: u64, listener: Listener) {
-        self.listeners_before.retain(|before| before.local != listener.local);
+        self.end_before(listener.port, listener.pid);
         if self.listeners.len() < MAX {
             self.listeners.insert(socket, listener);
         }
     }
 
-    pub(super) fn end_listening(&mut self, socket: u64, local: SocketAddr) {
+    /// Ends a listening socket of a process.
+    pub(super) fn end_listening(&mut self, socket: u64, port: Port, pid: i32) {
         if self.listeners.remove(&socket).is_none() {
-            self.listeners_before.retain(|before| before.local != local);
+            self.end_before(port, pid);
         }
     }
 
-    /// Returns the listening socket that accepts connections to an address; of several, the first one.
-    pub(super) fn listener_for(&self, local: SocketAddr) -> Option<Listener> {
+    fn end_before(&mut self, port: Port, pid: i32) {
+        let is_same =
+            |of: &Listener| of.port.local == port.local && (of.port.namespace == port.namespace || port.namespace == 0);
+        // If the namespace is unknown, the process distinguishes them.
+        let is_unclear = port.namespace == 0 && self.listeners_before.iter().filter(|of| is_same(of)).count() > 1;
+        self.listeners_before.retain(|of| !is_same(of) || is_unclear && of.pid != pid);
+    }
+
+    /// Returns the listening socket that accepts connections to an address in a namespace, or in any if that is 0. Of
+    /// several in a namespace, it is the first one.
+    pub(super) fn listener_for(&self, local: SocketAddr, namespace: u64) -> FoundListener {
         let all = self.listeners.values().chain(&self.listeners_before);
-        let close = all.filter_map(|listener| Some((listener.closeness(local)?, listener)));
-        close.max_by_key(|(is_own, of)| (*is_own, std::cmp::Reverse((of.pid, of.local)))).map(|(_, of)| *of)
+        let is_there = |of: &&Listener| namespace == 0 || [0, namespace].contains(&of.port.namespace);
+        let close = all.filter(is_there).filter_map(|listener| Some((listener.closeness(local)?, listener)));
+        let rank = |(is_own, of): &(bool, &Listener)| (*is_own, std::cmp::Reverse((of.pid, of.port)));
+        let close: Vec<(bool, &Listener)> = close.collect();
+        let is_elsewhere = |of: &Listener, first: &Listener| of.port.namespace != first.port.namespace;
+        match close.iter().max_by_key(|found| rank(found)) {
+            None => FoundListener::None,
+            Some((_, first)) if namespace == 0 && close.iter().any(|(_, of)| is_elsewhere(of, first)) => {
+                FoundListener::Several(first.port.local)
+            }
+            Some((_, first)) => FoundListener::One(**first),
+        }
     }
 
     /// Iterates over all open connections.
@@ -221,5 +332,84 @@ impl Connections {
     pub(super) fn forget_all(&mut self) {
         self.forget();
         self.ended.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOCAL: ([u8; 4], u16) = ([10, 0, 0, 1], 80);
+
+    fn listener(namespace: u64) -> Listener {
+        let pid = namespace as i32;
+        Listener { port: Port { local: LOCAL.into(), namespace }, pid, tid: pid }
+    }
+
+    /// A connection of a client's port, accepted in a namespace.
+    fn accepted(port: u16, namespace: u64) -> Connection {
+        let ends = Ends { local: LOCAL.into(), peer: ([10, 0, 0, 1], port).into() };
+        let (pid, way, counts) = (namespace as i32, Way::In, true);
+        Connection { ends, namespace, way, pid, tid: pid, port: None, since: 5, established: 0, counts }
+    }
+
+    fn two_servers() -> Connections {
+        let mut connections = Connections::default();
+        connections.listened_before(vec![listener(1), listener(2)]);
+        connections
+    }
+
+    #[test]
+    fn an_address_in_two_namespaces_has_two_listeners() {
+        let mut connections = two_servers();
+        let found = |connections: &Connections| {
+            [0, 1, 2, 3].map(|namespace| connections.listener_for(LOCAL.into(), namespace).one().map(|of| of.pid))
+        };
+        assert_eq!(found(&connections), [None, Some(1), Some(2), None]);
+        assert_eq!(connections.listener_for(LOCAL.into(), 0), FoundListener::Several(LOCAL.into()));
+        // The namespace of a process that has ended is unknown.
+        connections.end_listening(0xa0, Port { local: LOCAL.into(), namespace: 0 }, 1);
+        assert_eq!(found(&connections), [Some(2), None, Some(2), None]);
+        connections.listen(0xb0, listener(1));
+        assert_eq!(found(&connections), [None, Some(1), Some(2), None]);
+        connections.end_listening(0xb0, listener(1).port, 1);
+        assert_eq!(found(&connections), [Some(2), None, Some(2), None]);
+    }
+
+    #[test]
+    fn connections_with_equal_ends_keep_their_processes() {
+        let mut connections = two_servers();
+        let [one, two] = [accepted(4000, 1), accepted(4000, 2)];
+        connections.add_earlier(one);
+        connections.add_earlier(two);
+        let pid = |connections: &Connections, of: &Connection| connections.at(&of.place()).map(|of| of.pid);
+        assert_eq!([one, two].map(|of| pid(&connections, &of)), [Some(1), Some(2)]);
+        // An event does not have the namespace: it may be of either.
+        assert_eq!(connections.take_earlier(one.ends), None);
+        connections.end_equals(|place| place.namespace == 2);
+        assert_eq!([one, two].map(|of| pid(&connections, &of)), [None, Some(2)]);
+        assert_eq!(connections.take_earlier(one.ends), Some(two));
+        // Without an equal, a connection stays until the event of its end.
+        connections.add_earlier(one);
+        connections.end_equals(|_| false);
+        assert_eq!(pid(&connections, &one), Some(1));
+    }
+
+    #[test]
+    fn accepted_connections_get_the_listener_of_their_namespace() {
+        let mut connections = two_servers();
+        let unknown = |port: u16| Connection { pid: 0, tid: 0, ..accepted(port, 0) };
+        (0..3).for_each(|i| connections.insert(0xa0 + u64::from(i), unknown(4000 + i)));
+        let namespaces = |ends: Ends| match ends.peer.port() {
+            4000 => vec![2],
+            4001 => vec![1, 2],
+            _ => Vec::new(),
+        };
+        let located = connections.located(namespaces);
+        let found: Vec<_> = located.iter().map(|(socket, of)| (*socket, of.pid, of.namespace, of.port)).collect();
+        assert_eq!(found, [(0xa0, 2, 2, Some(listener(2).port))]);
+        located.into_iter().for_each(|(socket, of)| connections.insert(socket, of));
+        assert_eq!(connections.at(&accepted(4000, 2).place()).map(|of| of.pid), Some(2));
+        assert_eq!(connections.twin(0xb0, &accepted(4000, 2).place()).map(|(socket, _)| socket), Some(0xa0));
     }
 }

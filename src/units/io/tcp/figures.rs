@@ -1,16 +1,13 @@
 //! The figures of connections, by peer, listening port and process.
 
+use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::hash::Hash;
-use std::net::SocketAddr;
-
-use rustc_hash::FxHashMap;
 
 use crate::session::{TcpCounters, TcpSocket};
 use crate::units::kit::prelude::*;
 
-use super::connections::{Connection, PeerKey};
-use super::fields::Ends;
+use super::connections::{Connection, PeerKey, Place, Port};
 
 /// The limit of rows of each kind; further ones share a row.
 const MAX_ROWS: usize = 1 << 14;
@@ -27,15 +24,27 @@ pub(super) enum Happening {
     Closed(u64),
     Retransmitted,
     ResetSent,
+    /// The peer reset the connection.
     ResetReceived,
+    /// The peer reset the connection before it had reached its peer.
+    Refused,
     /// The socket reported an error number.
     Error(u32),
+    /// The same for a connection that has not reached its peer.
+    ConnectError(u32),
     /// A packet was dropped because a queue of the socket or its receive window was full.
     Overflowed,
     /// The counters of the connection grew.
     Carried(TcpCounters),
     /// The connection ended with this smoothed round-trip time and its mean deviation, in nanoseconds.
     RoundTrips([u64; 2]),
+}
+
+impl Happening {
+    /// Returns the error of a connection, which may have failed before it reached its peer.
+    pub(super) fn error(number: u32, has_failed: bool) -> Self {
+        if has_failed { Self::ConnectError(number) } else { Self::Error(number) }
+    }
 }
 
 /// The sums of a row.
@@ -50,7 +59,11 @@ pub(super) struct Figures {
     pub(super) retransmits: u64,
     pub(super) resets_sent: u64,
     pub(super) resets_received: u64,
+    /// Those of them that refused a connection.
+    pub(super) refused: u64,
     pub(super) errors: BTreeMap<u32, u64>,
+    /// Those of them that attempts to connect failed with.
+    pub(super) connect_errors: BTreeMap<u32, u64>,
     pub(super) overflows: u64,
     pub(super) carried: TcpCounters,
     /// The round-trip times of connections that ended, and their mean deviations, in nanoseconds.
@@ -103,6 +116,14 @@ impl Figures {
             Happening::Retransmitted => self.retransmits += 1,
             Happening::ResetSent => self.resets_sent += 1,
             Happening::ResetReceived => self.resets_received += 1,
+            Happening::Refused => {
+                self.resets_received += 1;
+                self.refused += 1;
+            }
+            Happening::ConnectError(number) => {
+                *self.errors.entry(number).or_default() += 1;
+                *self.connect_errors.entry(number).or_default() += 1;
+            }
             Happening::Error(number) => *self.errors.entry(number).or_default() += 1,
             Happening::Overflowed => self.overflows += 1,
             Happening::Carried(counters) => self.carried.add(&counters),
@@ -132,7 +153,10 @@ impl Figures {
         self.retransmits += other.retransmits;
         self.resets_sent += other.resets_sent;
         self.resets_received += other.resets_received;
-        other.errors.iter().for_each(|(number, n)| *self.errors.entry(*number).or_default() += n);
+        self.refused += other.refused;
+        for (own, other) in [(&mut self.errors, &other.errors), (&mut self.connect_errors, &other.connect_errors)] {
+            other.iter().for_each(|(number, n)| *own.entry(*number).or_default() += n);
+        }
         self.overflows += other.overflows;
         self.carried.add(&other.carried);
         self.ended_rtt.iter_mut().zip(&other.ended_rtt).for_each(|(own, other)| own.merge(other));
@@ -149,7 +173,8 @@ impl Figures {
     }
 
     fn is_empty(&self) -> bool {
-        let is_unused = self.carried == TcpCounters::default() && self.ended_rtt.iter().all(|stats| stats.n == 0);
+        let carried = TcpCounters { open_ns: 0, ..self.carried };
+        let is_unused = carried == TcpCounters::default() && self.ended_rtt.iter().all(|stats| stats.n == 0);
         is_unused && self.weight() == 0 && self.now.queue.is_none()
     }
 
@@ -200,7 +225,7 @@ impl<K: Copy + Eq + Hash + Ord> RowsBy<K> {
 #[derive(Clone, Debug, Default)]
 pub(super) struct AllFigures {
     pub(super) peers: RowsBy<PeerKey>,
-    pub(super) ports: RowsBy<SocketAddr>,
+    pub(super) ports: RowsBy<Port>,
     pub(super) processes: RowsBy<i32>,
     pub(super) total: Figures,
 }
@@ -227,15 +252,15 @@ impl AllFigures {
     pub(super) fn count_open<'a>(
         &mut self,
         open: impl Iterator<Item = &'a Connection>,
-        socket: impl Fn(&Ends) -> Option<&'a TcpSocket>,
-        queues: impl Iterator<Item = (SocketAddr, ListenQueue)>,
+        socket: impl Fn(&Place) -> Option<&'a TcpSocket>,
+        queues: impl Iterator<Item = (Port, ListenQueue)>,
     ) {
         self.peers.renew();
         self.ports.renew();
         self.processes.renew();
         self.total.renew();
         for connection in open.filter(|connection| connection.is_established()) {
-            let socket = socket(&connection.ends);
+            let socket = socket(&connection.place());
             self.each(connection, |row| {
                 row.now.open += 1;
                 row.now.zero_windows += u64::from(socket.is_some_and(|socket| socket.is_peer_full));
@@ -257,7 +282,10 @@ impl AllFigures {
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
     use super::super::connections::Way;
+    use super::super::fields::Ends;
     use super::*;
 
     /// After a reset, a connection may end whose close was counted before.
@@ -265,7 +293,9 @@ mod tests {
     fn rows_with_bytes_or_round_trips_alone_stay() {
         let [local, peer] = [40_000, 80].map(|port| SocketAddr::from(([10, 0, 0, 1], port)));
         let ends = Ends { local, peer };
-        let of = Connection { ends, way: Way::Out, pid: 1, tid: 1, port: None, since: 0, established: 0, counts: true };
+        let (namespace, way) = (0, Way::Out);
+        let of =
+            Connection { ends, namespace, way, pid: 1, tid: 1, port: None, since: 0, established: 0, counts: true };
         let carried = |sent| Happening::Carried(TcpCounters { sent, ..TcpCounters::default() });
         let rows = |what: Happening| {
             let mut figures = AllFigures::default();

@@ -1,13 +1,14 @@
 //! Looks at the sockets of the running machine: those from before the measurement, round-trip times, listen queues.
 
-use std::net::SocketAddr;
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashMap;
 
-use crate::session::{Origin, TcpMonitor, TcpSocket};
+use crate::session::{Origin, SocketListError, TcpMonitor, TcpSocket};
 use crate::units::kit::Context;
 
+use super::connections::{Place, Port};
 use super::fields::{Ends, state};
 use super::figures::ListenQueue;
 
@@ -26,7 +27,8 @@ pub(super) struct Looks {
     next_ends: Option<Instant>,
     owners: FxHashMap<u32, i32>,
     monitor: TcpMonitor,
-    connections: FxHashMap<Ends, TcpSocket>,
+    /// By ends, then by namespace.
+    connections: BTreeMap<Place, TcpSocket>,
     listeners: Vec<TcpSocket>,
     /// The drops of each listening socket that do not count.
     drops_before: FxHashMap<u32, u32>,
@@ -79,7 +81,7 @@ impl Looks {
             self.drops_before = listening.iter().map(|of| (of.inode, before(of))).collect();
         }
         self.listeners = listening;
-        self.connections = others.into_iter().map(|socket| (ends(&socket), socket)).collect();
+        self.connections = others.into_iter().map(|socket| (place(&socket), socket)).collect();
     }
 
     /// Returns the drops of a listening socket that count.
@@ -109,27 +111,52 @@ impl Looks {
         self.owners.get(&socket.inode).copied().unwrap_or(0)
     }
 
-    /// Returns a connection as the last look found it.
-    pub(super) fn connection(&self, ends: &Ends) -> Option<&TcpSocket> {
-        self.connections.get(ends)
+    /// Returns why sockets are missing in the last look.
+    pub(super) fn failure(&self) -> Option<SocketListError> {
+        self.monitor.failure()
+    }
+
+    /// Returns a connection as the last look found it; of an unknown namespace, the only one with its ends.
+    pub(super) fn connection(&self, place: &Place) -> Option<&TcpSocket> {
+        if place.namespace > 0 {
+            return self.connections.get(place);
+        }
+        let mut all = self.connections.range(Place::in_any(place.ends));
+        all.next().filter(|_| all.next().is_none()).map(|(_, socket)| socket)
+    }
+
+    /// Returns the namespaces in which the last look found a connection with these ends.
+    pub(super) fn namespaces(&self, ends: Ends) -> Vec<u64> {
+        self.connections.range(Place::in_any(ends)).map(|(place, _)| place.namespace).collect()
+    }
+
+    /// Returns whether the last look found a connection at a place.
+    pub(super) fn has(&self, place: &Place) -> bool {
+        self.connections.contains_key(place)
     }
 
     /// Returns the queue of each listening socket, with its owner at the first look.
-    pub(super) fn queues(&self) -> impl Iterator<Item = (SocketAddr, i32, ListenQueue)> {
+    pub(super) fn queues(&self) -> impl Iterator<Item = (Port, i32, ListenQueue)> {
         self.listeners.iter().map(|socket| {
             let dropped = u64::from(self.dropped(socket));
             let [waiting, limit] = socket.queue.map(u64::from);
-            (socket.local, self.owner(socket), ListenQueue { waiting, limit, dropped })
+            (port(socket), self.owner(socket), ListenQueue { waiting, limit, dropped })
         })
     }
 }
 
-pub(super) fn ends(socket: &TcpSocket) -> Ends {
-    Ends { local: socket.local, peer: socket.peer }
+pub(super) fn place(socket: &TcpSocket) -> Place {
+    Place { ends: Ends { local: socket.local, peer: socket.peer }, namespace: socket.namespace }
+}
+
+pub(super) fn port(socket: &TcpSocket) -> Port {
+    Port { local: socket.local, namespace: socket.namespace }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
     use super::*;
 
     fn listening(inode: u32, drops: u32) -> TcpSocket {
@@ -138,6 +165,8 @@ mod tests {
             peer: SocketAddr::from(([0; 4], 0)),
             state: state::LISTEN as u8,
             inode,
+            namespace: 1,
+            read_at: 0,
             cookie: u64::from(inode),
             queue: [0; 2],
             drops,

@@ -11,8 +11,7 @@ use crate::units::events::syscalls::error_name;
 use crate::units::kit::prelude::*;
 use crate::units::kit::tables::containers;
 
-use super::connections::{PeerKey, Way};
-use super::fields::Ends;
+use super::connections::{PeerKey, Place, Port, Way};
 use super::figures::{Figures, ListenQueue, RowsBy};
 use super::{DropKey, Dropped, Tcp};
 
@@ -26,8 +25,10 @@ const SLOW_ANSWER: u64 = 200_000_000;
 const SLOW_BY_COMPARISON: u64 = 20_000_000;
 /// The share of retransmissions in the bytes sent to a peer that is worth a remark, in percent.
 const REMARKABLE_RESENT: u64 = 1;
-/// The time for which data waited for a peer's receive window that is worth a remark, in nanoseconds.
+/// The time for which data waited for a peer's receive window that is worth a remark, in nanoseconds, and its share of
+/// the time for which the connections were open, in percent.
 const REMARKABLE_WAIT: u64 = 100_000_000;
+const REMARKABLE_WAIT_PERCENT: u64 = 5;
 
 type Row<'a, K> = (Option<K>, &'a Figures);
 
@@ -90,12 +91,12 @@ fn with_figures<'a, K: Copy + 'a>(sheet: Sheet<'a, Row<'a, K>>) -> Sheet<'a, Row
 }
 
 fn sheet<K: Copy + Hash + Ord + Eq>(rows: &RowsBy<K>) -> Sheet<'_, Row<'_, K>> {
-    Sheet::of(rows.sorted(), |(key, _)| id(&key))
+    Sheet::of(rows.sorted(), |(key, _)| id(&key)).in_hidden_order()
 }
 
 impl Tcp {
     pub(super) fn all_panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
-        let socket = |ends: &Ends| self.looks.connection(ends);
+        let socket = |place: &Place| self.looks.connection(place);
         self.figures.count_open(self.connections.iter(), socket, self.queues.iter().copied());
         let mut panels = vec![
             self.peers().noted(self.remark()),
@@ -123,20 +124,32 @@ impl Tcp {
     }
 
     fn ports(&self, at: &Moment<'_>) -> Panel {
-        let label = |key: Option<SocketAddr>| match key {
+        let label = |key: Option<Port>| match key.map(|port| port.local) {
             None => OTHERS.to_owned(),
-            Some(port) if port.ip().is_unspecified() => format!(":{}", port.port()),
-            Some(port) => port.to_string(),
+            Some(local) if local.ip().is_unspecified() => format!(":{}", local.port()),
+            Some(local) => local.to_string(),
         };
-        let owner = |key: Option<SocketAddr>| {
-            let pid = key.and_then(|port| self.connections.listener_for(port)).map_or(0, |listener| listener.pid);
+        let owner = |key: Option<Port>| {
+            let listener = key.and_then(|port| self.connections.listener_for(port.local, port.namespace).one());
+            let pid = listener.map_or(0, |listener| listener.pid);
             if pid > 0 { text(at.task(pid)) } else { Cell::Empty }
+        };
+        let rows = self.figures.ports.sorted();
+        let mut addresses: Vec<SocketAddr> = rows.iter().filter_map(|(key, _)| Some(key.as_ref()?.local)).collect();
+        addresses.sort_unstable();
+        let have_equals = addresses.windows(2).any(|pair| pair[0] == pair[1]);
+        let namespace = |key: Option<Port>| {
+            let known = key.map(|port| port.namespace).filter(|namespace| *namespace > 0);
+            known.and_then(|namespace| i64::try_from(namespace).ok()).map_or(Cell::Empty, Cell::Id)
         };
         let queued = |row: &Figures, of: fn(&ListenQueue) -> u64| {
             row.now.queue.as_ref().map_or(Cell::Empty, |queue| Cell::Count(of(queue)))
         };
         let sheet = sheet(&self.figures.ports)
             .left("port", "Port", 22, move |(key, _)| text(label(key)))
+            .when(have_equals, |sheet| {
+                sheet.right("net_namespace", "Net NS", 10, move |(key, _)| namespace(key)).ranked(1)
+            })
             .left("listener", "Listener", 22, move |(key, _)| owner(key))
             .right("waiting", "Waiting", 7, move |(_, row)| queued(row, |queue| queue.waiting))
             .right("limit", "Limit", 6, move |(_, row)| queued(row, |queue| queue.limit))
@@ -171,7 +184,10 @@ impl Tcp {
             sums.iter().enumerate().map(|(i, (_, row))| (Some(i), row)).collect();
         let name =
             |key: Option<usize>| key.and_then(|i| sums.get(i)).map_or(Cell::Empty, |(name, _)| text(name.as_str()));
-        let sheet = Sheet::of(list, |(key, _)| id(&key)).left("container", "Container", 30, |(key, _)| name(key));
+        let sheet =
+            Sheet::of(list, |(key, _)| id(&key))
+                .in_hidden_order()
+                .left("container", "Container", 30, |(key, _)| name(key));
         (!sums.is_empty()).then(|| with_figures(sheet).panel(containers::TITLE))
     }
 
@@ -186,6 +202,7 @@ impl Tcp {
             .left("way", "Way", 5, |((key, _), _)| text(key.map_or("", |key| key.way.label())))
             .left("errno", "Error", 18, |((_, number), _)| text(error_name(number)))
             .right("errors", "Times", 9, |(_, (n, _))| Cell::Count(n))
+            .ordered()
             .right("failed", "Failed", 9, |(_, (_, row))| some(row.failed))
             .panel("Errors")
     }
@@ -194,14 +211,16 @@ impl Tcp {
         let list = by_weight(self.drops.iter().map(|(key, of)| (*key, of)), |of| of.times);
         let what = |key: DropKey| match key {
             DropKey::Packet(..) => text("packet dropped"),
-            DropKey::Reset(_, Some(port)) => text(format!("reset sent, no socket for port {port}")),
+            DropKey::Reset(_, Some(port)) => text(format!("reset, port {port}")),
             DropKey::Reset(..) => text("reset sent"),
         };
         Sheet::of(list, |(key, _)| id(&key))
             .right("times", "Times", 9, |(_, of)| Cell::Count(of.times))
-            .left("what", "What", 14, |(key, _)| what(key))
+            .ordered()
+            .left("what", "What", 17, |(key, _)| what(key))
             .left("reason", "Reason", 24, |(_, of)| text(of.reason.clone()))
             .left("place", "Kernel functions", 0, |(key, of)| text(place(at, key, of)))
+            .begins_with_what_matters()
             .panel("Drops and resets")
     }
 
@@ -226,11 +245,16 @@ impl Tcp {
             ports.iter().filter_map(|(key, row)| Some(((*key)?, row.now.queue?))).max_by_key(|(_, of)| of.dropped);
         if let Some((port, queue)) = full.filter(|(_, queue)| queue.dropped > 0) {
             let (dropped, limit) = (thousands(queue.dropped), queue.limit);
-            remarks.push(format!("port {} dropped {dropped} connections (listen queue: {limit})", port.port()));
+            remarks.push(format!("port {} dropped {dropped} connections (listen queue: {limit})", port.local.port()));
         }
         remarks.extend(slow_to_answer(&peers));
         if self.lacks_ends {
             remarks.push("reports of ended connections are missing: bytes are too low".to_owned());
+        }
+        match (self.lacks_earlier, self.looks.failure()) {
+            (Some(failure), _) => remarks.push(format!("connections from before are not known: {failure}")),
+            (None, Some(failure)) => remarks.push(format!("bytes and round-trip times are incomplete: {failure}")),
+            (None, None) => {}
         }
         remarks.join("; ")
     }
@@ -267,7 +291,7 @@ fn failing(peers: &[(PeerKey, &Figures)]) -> Vec<String> {
     let failing = peers.iter().copied().filter(|(key, row)| key.way == Way::Out && fails(row));
     let failing = by_weight(failing, |row| row.failed);
     let remark = |(key, row): &(PeerKey, &Figures)| {
-        let why = top_error(row).map_or_else(String::new, |(number, _)| format!(": {}", error_name(number)));
+        let why = connect_errors(row);
         let (failed, attempts) = (thousands(row.failed), thousands(attempts(row)));
         format!("{failed} of {attempts} connects to {} failed{why}", key.label())
     };
@@ -276,6 +300,13 @@ fn failing(peers: &[(PeerKey, &Figures)]) -> Vec<String> {
         remarks.push(format!("connects to {} failed", counted((failing.len() - NAMED) as u64, "more peer")));
     }
     remarks
+}
+
+/// Returns the errors that connects failed with, the most frequent first.
+fn connect_errors(row: &Figures) -> String {
+    let all = by_weight(row.connect_errors.iter().map(|(number, n)| (*number, *n)), |n| *n);
+    let names: Vec<String> = all.iter().take(NAMED).map(|(number, _)| error_name(*number)).collect();
+    if names.is_empty() { String::new() } else { format!(": {}", names.join(", ")) }
 }
 
 /// Names the peer that answers connects much more slowly than another one does, or than any machine nearby would.
@@ -289,7 +320,7 @@ fn slow_to_answer(peers: &[(PeerKey, &Figures)]) -> Option<String> {
 
 /// Names the peer that reset most connections after they were established.
 fn resetting(peers: &[(PeerKey, &Figures)]) -> Option<String> {
-    let resets = |row: &Figures| row.resets_received.saturating_sub(row.failed);
+    let resets = |row: &Figures| row.resets_received.saturating_sub(row.refused);
     let (key, row) = most(peers, |_, row| resets(row)).filter(|(_, row)| resets(row) >= REMARKABLE)?;
     Some(format!("{} reset {} connections", key.label(), thousands(resets(row))))
 }
@@ -297,7 +328,11 @@ fn resetting(peers: &[(PeerKey, &Figures)]) -> Option<String> {
 /// Names the peer for whose receive window data waited longest.
 fn full_window(peers: &[(PeerKey, &Figures)]) -> Option<String> {
     let waits = |row: &Figures| row.carried.window_wait_ns;
-    let (key, row) = most(peers, |_, row| waits(row)).filter(|(_, row)| waits(row) >= REMARKABLE_WAIT)?;
+    let is_share = |row: &Figures| {
+        let limit = u128::from(row.carried.open_ns) * u128::from(REMARKABLE_WAIT_PERCENT);
+        waits(row) >= REMARKABLE_WAIT && u128::from(waits(row)) * 100 >= limit
+    };
+    let (key, row) = most(peers, |_, row| if is_share(row) { waits(row) } else { 0 })?;
     Some(format!("data waited {} for the receive window of {}", duration(waits(row)), key.label()))
 }
 
@@ -319,8 +354,14 @@ mod tests {
     use crate::session::TcpCounters;
 
     use super::super::connections::Connection;
+    use super::super::fields::Ends;
     use super::super::figures::Happening;
     use super::*;
+
+    fn outgoing(ends: Ends) -> Connection {
+        let (namespace, way, counts) = (0, Way::Out, true);
+        Connection { ends, namespace, way, pid: 1, tid: 1, port: None, since: 0, established: 0, counts }
+    }
 
     /// A peer with more retransmits, but a small share of them, does not hide another one.
     #[test]
@@ -329,8 +370,7 @@ mod tests {
         let mut add = |peer: u8, retransmits: usize, sent: u64, resent: u64| {
             let [local, peer] = [1, peer].map(|last| SocketAddr::from(([10, 0, 0, last], 80)));
             let ends = Ends { local, peer };
-            let of =
-                Connection { ends, way: Way::Out, pid: 1, tid: 1, port: None, since: 0, established: 0, counts: true };
+            let of = outgoing(ends);
             (0..retransmits).for_each(|_| tcp.figures.add(&of, Happening::Retransmitted));
             let carried = TcpCounters { sent, resent, ..TcpCounters::default() };
             tcp.figures.add(&of, Happening::Carried(carried));
@@ -367,11 +407,10 @@ mod tests {
         let add = |tcp: &mut Tcp, peer: u8, what: Happening, n: usize| {
             let [local, peer] = [1, peer].map(|last| SocketAddr::from(([10, 0, 0, last], 80)));
             let ends = Ends { local, peer };
-            let of =
-                Connection { ends, way: Way::Out, pid: 1, tid: 1, port: None, since: 0, established: 0, counts: true };
+            let of = outgoing(ends);
             (0..n).for_each(|_| tcp.figures.add(&of, what));
         };
-        for what in [Happening::Opened, Happening::Failed, Happening::Error(111), Happening::ResetReceived] {
+        for what in [Happening::Opened, Happening::Failed, Happening::ConnectError(111), Happening::Refused] {
             add(&mut tcp, 2, what, 100);
         }
         add(&mut tcp, 3, Happening::Opened, 50);
@@ -381,10 +420,47 @@ mod tests {
         assert_eq!(remark, expected);
         for (peer, failed) in [(4, 3), (5, 4), (6, 2), (7, 9)] {
             let mut add = |what: Happening| add(&mut tcp, peer, what, failed);
-            [Happening::Opened, Happening::Failed, Happening::Error(110)].into_iter().for_each(&mut add);
+            [Happening::Opened, Happening::Failed, Happening::ConnectError(110)].into_iter().for_each(&mut add);
         }
         let expected = "9 of 9 connects to 10.0.0.7:80 failed: ETIMEDOUT; 4 of 4 connects to 10.0.0.5:80 failed: \
                         ETIMEDOUT; connects to 1 more peer failed";
         assert!(tcp.remark().contains(expected), "{}", tcp.remark());
+    }
+
+    /// Timeouts do not hide resets of the same peer, and errors of established connections do not explain failed ones.
+    #[test]
+    fn a_peer_with_timeouts_and_resets_has_both() {
+        let mut tcp = Tcp::default();
+        let ends = Ends { local: SocketAddr::from(([10, 0, 0, 1], 80)), peer: SocketAddr::from(([10, 0, 0, 2], 80)) };
+        let mut add = |what: Happening, n: usize| (0..n).for_each(|_| tcp.figures.add(&outgoing(ends), what));
+        add(Happening::Opened, 20);
+        add(Happening::Failed, 6);
+        add(Happening::ConnectError(110), 4);
+        add(Happening::ConnectError(111), 2);
+        add(Happening::Refused, 2);
+        add(Happening::ResetReceived, 5);
+        add(Happening::Error(104), 5);
+        let expected =
+            "6 of 20 connects to 10.0.0.2:80 failed: ETIMEDOUT, ECONNREFUSED; 10.0.0.2:80 reset 5 connections";
+        assert_eq!(tcp.remark(), expected);
+    }
+
+    /// A wait is remarkable next to the time for which the connections were open.
+    #[test]
+    fn a_short_wait_for_a_window_is_no_finding() {
+        let remark = |all: &[(u64, u64)]| {
+            let mut tcp = Tcp::default();
+            for (last, (window_wait_ns, open_ns)) in (2..).zip(all) {
+                let [local, peer] = [1, last].map(|last| SocketAddr::from(([10, 0, 0, last], 80)));
+                let (window_wait_ns, open_ns) = (window_wait_ns * 1_000_000, open_ns * 1_000_000);
+                let carried = TcpCounters { sent: 1, window_wait_ns, open_ns, ..TcpCounters::default() };
+                tcp.figures.add(&outgoing(Ends { local, peer }), Happening::Carried(carried));
+            }
+            tcp.remark()
+        };
+        assert_eq!(remark(&[(150, 100_000)]), "", "0.15 % of the time");
+        assert_eq!(remark(&[(50, 60)]), "", "too short");
+        let found = remark(&[(4000, 100_000), (150, 1000)]);
+        assert_eq!(found, "data waited 150 ms for the receive window of 10.0.0.3:80");
     }
 }

@@ -6,8 +6,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::session::{TcpCounters, TcpSocket};
 
-use super::connections::{Connection, Connections};
-use super::fields::Ends;
+use super::connections::{Connection, Connections, Place};
 use super::looks;
 
 /// The limit of ended connections without a known owner, and how long they wait for one: events arrive late.
@@ -21,18 +20,25 @@ const MAX_DEAD: usize = 1 << 14;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Counted {
     values: TcpCounters,
+    /// When they were read, in nanoseconds of the monotonic clock.
+    read_at: u64,
     /// Whether the figures include the values; otherwise they are those when the measurement started.
     is_included: bool,
     /// The number of looks since the socket was seen.
     absent: u8,
 }
 
-/// The kernel's number of a socket, and its ends: older kernels number the sockets of each network namespace from the
+/// The kernel's number of a socket, and its place: older kernels number the sockets of each network namespace from the
 /// start, and a socket that connects again keeps its number.
-type SocketKey = (u64, Ends);
+type SocketKey = (u64, Place);
 
 fn key(socket: &TcpSocket) -> SocketKey {
-    (socket.cookie, looks::ends(socket))
+    (socket.cookie, looks::place(socket))
+}
+
+/// Returns the counters of a socket as those from before the measurement.
+fn before(socket: &TcpSocket) -> Option<Counted> {
+    Some(Counted { values: socket.counters?, read_at: socket.read_at, is_included: false, absent: 0 })
 }
 
 /// The counters of connections that the figures include.
@@ -53,17 +59,14 @@ impl Traffic {
         mut grown: impl FnMut(&Connection, TcpCounters),
     ) {
         if !std::mem::replace(&mut self.has_begun, true) {
-            let counted = |values| Counted { values, is_included: false, absent: 0 };
-            let before = all.iter().filter_map(|socket| Some((key(socket), counted(socket.counters?))));
-            self.counted = before.collect();
+            self.counted = all.iter().filter_map(|socket| Some((key(socket), before(socket)?))).collect();
             return;
         }
         for socket in all {
             match self.growth(socket, connections) {
                 Some((of, growth)) => grown(&of, growth),
                 None => {
-                    if let Some(values) = socket.counters {
-                        let before = Counted { values, is_included: false, absent: 0 };
+                    if let Some(before) = before(socket) {
                         self.counted.entry(key(socket)).or_insert(before);
                     }
                 }
@@ -75,7 +78,7 @@ impl Traffic {
             of.absent = if open.contains(key) { 0 } else { of.absent.saturating_add(1) };
             let is_recent = of.absent <= MAX_ABSENT;
             // The kernel reports the end of a dead socket when its process closes it.
-            let is_dead = !is_recent && dead < MAX_DEAD && connections.between(&key.1).is_some();
+            let is_dead = !is_recent && dead < MAX_DEAD && connections.at(&key.1).is_some();
             dead += usize::from(is_dead);
             is_recent || is_dead
         });
@@ -115,12 +118,16 @@ impl Traffic {
 
     fn growth(&mut self, socket: &TcpSocket, connections: &Connections) -> Option<(Connection, TcpCounters)> {
         let key = key(socket);
-        let (now, of) = (socket.counters?, *connections.between(&key.1)?);
+        let (now, of) = (socket.counters?, *connections.at(&key.1)?);
         let counted = self.counted.get(&key);
+        // Sessions on the running machine have the same clock.
+        let from = counted.map_or(0, |counted| counted.read_at).max(of.since).max(of.established);
+        let open_ns = if from > 0 { socket.read_at.saturating_sub(from) } else { 0 };
         // The first look may be later than the first events.
         let before = counted.filter(|counted| counted.is_included || !of.began_here()).map(|counted| counted.values);
-        self.counted.insert(key, Counted { values: now, is_included: true, absent: 0 });
-        Some((of, now.since(&before.unwrap_or_default())))
+        let after = Counted { values: now, read_at: socket.read_at, is_included: true, absent: 0 };
+        self.counted.insert(key, after);
+        Some((of, TcpCounters { open_ns, ..now.since(&before.unwrap_or_default()) }))
     }
 }
 
@@ -129,6 +136,7 @@ mod tests {
     use std::net::SocketAddr;
 
     use super::super::connections::Way;
+    use super::super::fields::Ends;
     use super::*;
 
     fn addresses(port: u16) -> [SocketAddr; 2] {
@@ -138,14 +146,27 @@ mod tests {
     fn socket(cookie: u64, port: u16, sent: u64) -> TcpSocket {
         let [local, peer] = addresses(port);
         let counters = Some(TcpCounters { sent, ..TcpCounters::default() });
-        let (queue, rtt) = ([0; 2], [0; 2]);
-        TcpSocket { local, peer, state: 1, inode: 9, cookie, queue, drops: 0, rtt, counters, is_peer_full: false }
+        TcpSocket {
+            local,
+            peer,
+            state: 1,
+            inode: 9,
+            namespace: 1,
+            read_at: 1000,
+            cookie,
+            queue: [0; 2],
+            drops: 0,
+            rtt: [0; 2],
+            counters,
+            is_peer_full: false,
+        }
     }
 
     fn connection(port: u16, since: u64) -> Connection {
         let [local, peer] = addresses(port);
         let ends = Ends { local, peer };
-        Connection { ends, way: Way::Out, pid: 1, tid: 1, port: None, since, established: since, counts: true }
+        let (namespace, way, established) = (0, Way::Out, since);
+        Connection { ends, namespace, way, pid: 1, tid: 1, port: None, since, established, counts: true }
     }
 
     #[test]
@@ -189,6 +210,41 @@ mod tests {
         assert_eq!(traffic.waiting, []);
         (0..=MAX_ABSENT).for_each(|_| drop(seen(&mut traffic, &[], &none)));
         assert!(traffic.counted.is_empty());
+    }
+
+    /// Two namespaces may have connections with the same ends, each of another process.
+    #[test]
+    fn equals_of_two_namespaces_count_separately() {
+        let (mut traffic, mut connections) = (Traffic::default(), Connections::default());
+        let [one, two] = [1, 2].map(|namespace| Connection { namespace, pid: namespace as i32, ..connection(1, 5) });
+        let there = |of: &Connection, sent| TcpSocket { namespace: of.namespace, ..socket(9, 1, sent) };
+        traffic.seen(&[], &connections, |_, _| ());
+        connections.insert(0xa0, one);
+        connections.insert(0xb0, two);
+        let mut sent = Vec::new();
+        let mut take = |of: &Connection, growth: TcpCounters| sent.push((of.pid, growth.sent));
+        traffic.seen(&[there(&one, 100), there(&two, 30)], &connections, &mut take);
+        traffic.seen(&[there(&two, 35), there(&one, 100)], &connections, &mut take);
+        connections.end(0xa0, one);
+        let ended = vec![there(&one, 107)];
+        traffic.ended(ended, Instant::now(), &connections, |of, _, growth| take(of, growth));
+        assert_eq!(sent, [(1, 100), (2, 30), (2, 5), (1, 0), (1, 7)]);
+    }
+
+    /// The time between two readings, from the start of the connection at the earliest.
+    #[test]
+    fn connections_have_the_time_for_which_they_were_open() {
+        let (mut traffic, mut connections) = (Traffic::default(), Connections::default());
+        let at = |read_at: u64, port: u16| TcpSocket { read_at, ..socket(port.into(), port, 1) };
+        connections.add_earlier(connection(1, 0));
+        traffic.seen(&[at(1000, 1)], &connections, |_, _| ());
+        connections.insert(0xa0, connection(2, 1500));
+        let mut open = Vec::new();
+        for time in [2000, 2300] {
+            let all = [at(time, 1), at(time, 2)];
+            traffic.seen(&all, &connections, |of, growth| open.push((of.ends.local.port(), growth.open_ns)));
+        }
+        assert_eq!(open, [(1, 1000), (2, 500), (1, 300), (2, 300)]);
     }
 
     /// A reset socket disappears from looks, but its process may close it much later.
@@ -249,30 +305,30 @@ mod tests {
     #[test]
     fn a_connection_is_found_by_its_ends() {
         let mut connections = Connections::default();
-        let ends = |port: u16| connection(port, 0).ends;
+        let place = |port: u16| connection(port, 0).place();
         // The port is chosen later.
         connections.insert(0xa0, connection(0, 5));
         connections.insert(0xa0, connection(7, 5));
-        assert_eq!([0, 7].map(|port| connections.between(&ends(port)).map(|of| of.since)), [None, Some(5)]);
+        assert_eq!([0, 7].map(|port| connections.at(&place(port)).map(|of| of.since)), [None, Some(5)]);
         connections.end(0xa0, connection(7, 5));
         connections.insert(0xb0, connection(7, 6));
-        assert_eq!(connections.between(&ends(7)).map(|of| of.since), Some(6));
-        connections.has_last_counters(&ends(7));
+        assert_eq!(connections.at(&place(7)).map(|of| of.since), Some(6));
+        connections.has_last_counters(&connection(7, 6));
         connections.end(0xb0, connection(7, 6));
-        connections.has_last_counters(&ends(7));
-        assert_eq!(connections.between(&ends(7)), None);
+        connections.has_last_counters(&connection(7, 6));
+        assert_eq!(connections.at(&place(7)), None);
         // The last counters may precede the event of the end, also for a connection from before.
         connections.insert(0xc0, connection(8, 7));
         connections.add_earlier(connection(9, 0));
         for port in [8, 9] {
-            connections.has_last_counters(&ends(port));
+            connections.has_last_counters(&connection(port, 0));
         }
-        connections.take_earlier(ends(9));
+        connections.take_earlier(place(9).ends);
         connections.end(0xc0, connection(8, 7));
         connections.end(0xd0, connection(9, 0));
-        assert_eq!([8, 9].map(|port| connections.between(&ends(port)).copied()), [None; 2]);
+        assert_eq!([8, 9].map(|port| connections.at(&place(port)).copied()), [None; 2]);
         // Only that connection had its counters.
         connections.end(0xc0, connection(8, 8));
-        assert_eq!(connections.between(&ends(8)).map(|of| of.since), Some(8));
+        assert_eq!(connections.at(&place(8)).map(|of| of.since), Some(8));
     }
 }

@@ -7,6 +7,7 @@ use rustc_hash::FxHasher;
 
 use crate::lang::counted;
 use crate::panel::row_order::arrange;
+use crate::panel::table::Cut;
 use crate::panel::{Align, Cell, Column};
 
 /// Row limit of a table; the rows beyond it are the smallest.
@@ -22,7 +23,7 @@ pub(crate) const fn right(name: &'static str, title: &'static str, width: u16) -
 
 /// A column whose name is computed, with the same title.
 pub(crate) fn named(name: &str, align: Align, width: u16) -> Column {
-    Column { name: name.to_owned().into(), title: name.to_owned().into(), align, width, rank: 0, is_list: false }
+    Column { name: name.to_owned().into(), title: name.to_owned().into(), align, width, rank: 0, cut: Cut::Name }
 }
 
 pub(crate) fn text(text: impl Into<Arc<str>>) -> Cell {

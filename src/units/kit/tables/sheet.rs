@@ -1,5 +1,6 @@
 //! A table built from columns: each has a title and a function from a row's item to a cell.
 
+use crate::panel::table::Cut;
 use crate::panel::{Align, Body, Cell, Column, Panel, Rest, Rows};
 
 use crate::units::kit::figures::latency;
@@ -15,12 +16,20 @@ pub(crate) struct Sheet<'a, T> {
     columns: Vec<Column>,
     cells: Vec<Box<Cells<'a, T>>>,
     ordered_by: Option<usize>,
+    has_hidden_order: bool,
 }
 
 impl<'a, T: Copy + 'a> Sheet<'a, T> {
     pub(crate) fn of(things: impl IntoIterator<Item = T>, id: impl Fn(T) -> u64 + 'a) -> Self {
         let things = things.into_iter().collect();
-        Self { things, id: Box::new(id), columns: Vec::new(), cells: Vec::new(), ordered_by: None }
+        Self {
+            things,
+            id: Box::new(id),
+            columns: Vec::new(),
+            cells: Vec::new(),
+            ordered_by: None,
+            has_hidden_order: false,
+        }
     }
 
     pub(crate) fn left(
@@ -61,9 +70,21 @@ impl<'a, T: Copy + 'a> Sheet<'a, T> {
         self
     }
 
+    /// States that the rows are sorted by a value that no column shows, so that none has a sort mark.
+    pub(crate) fn in_hidden_order(mut self) -> Self {
+        self.has_hidden_order = true;
+        self
+    }
+
+    /// States that the texts of the last column lose their end where they do not fit.
+    pub(crate) fn begins_with_what_matters(mut self) -> Self {
+        self.columns.last_mut().into_iter().for_each(|column| column.cut = Cut::End);
+        self
+    }
+
     /// Marks the texts of the last column as lists ([`crate::panel::text::fit_list`]).
     pub(crate) fn listed(mut self) -> Self {
-        self.columns.last_mut().into_iter().for_each(|column| column.is_list = true);
+        self.columns.last_mut().into_iter().for_each(|column| column.cut = Cut::List);
         self
     }
 
@@ -108,7 +129,8 @@ impl<'a, T: Copy + 'a> Sheet<'a, T> {
     }
 
     pub(crate) fn rows(self) -> Rows {
-        let mut rows = Rows { ordered_by: self.ordered_by, ..Rows::new(self.columns) };
+        let (ordered_by, has_hidden_order) = (self.ordered_by, self.has_hidden_order);
+        let mut rows = Rows { ordered_by, has_hidden_order, ..Rows::new(self.columns) };
         for thing in self.things {
             let mut cells = Vec::with_capacity(rows.table.columns.len());
             self.cells.iter().for_each(|cell| cell(thing, &mut cells));

@@ -175,6 +175,9 @@ impl IngestState {
                     self.profile.ledger.has_unknown_losses = true;
                     self.units.lose_unknown();
                 }
+                SourceEvent::CallSums(calls) => {
+                    self.units.add_call_sums(calls, self.inputs.slots(), &self.session);
+                }
                 SourceEvent::Walks(_)
                 | SourceEvent::ViewFilter(_)
                 | SourceEvent::Note(_)

@@ -74,6 +74,9 @@ pub fn shared(wants: &[EventRequest], machine_wide: bool) -> Result<SharedEvents
         for event in &mut events {
             prepare(event, want, stack);
             event.machine_wide = machine_wide;
+            // A unit without sums, or with other ones, needs each hit.
+            let is_same = same.iter().all(|other| other.summed == want.summed);
+            event.summed = want.summed.clone().filter(|_| is_same);
             // A filter that the kernel cannot evaluate is evaluated when the record arrives.
             if event.tracepoint.is_some() && filter.is_some() {
                 let _ = capture::set(event, filter.as_deref(), &places);

@@ -2,6 +2,7 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::kernel::call_sums::CallSums;
 use crate::lang::counted;
 use crate::panel::Panel;
 use crate::profile::{Profile, RetainedStack};
@@ -9,12 +10,12 @@ use crate::record::kinds::misc;
 use crate::record::sample::CONTEXT_USER;
 use crate::record::{self, Record};
 use crate::session::{Origin, Session};
-use crate::source::CpuCount;
 use crate::source::live::Target;
+use crate::source::{CallReading, CpuCount};
 use crate::units::kit::field::Num;
 use crate::units::kit::{
-    BoundExpr, Context, CountedEvents, EventRequest, FilteredUnit, LostEvents, Moment, Points, ThreadChoice,
-    ThreadNames, UnitSample, ViewState,
+    BoundExpr, Context, CountedEvents, EventRequest, FilteredUnit, LostEvents, Moment, Points, SummedCalls,
+    ThreadChoice, ThreadNames, UnitSample, ViewState,
 };
 
 pub(crate) use binding::{BlockedBy, BlockedUnit};
@@ -339,6 +340,29 @@ impl Units {
             }
             running.read_at = running.read_at.max(Some(time));
         }
+    }
+
+    /// Applies sums of system calls; `events` maps the source's events to the session's.
+    pub(crate) fn add_call_sums(&mut self, reading: &CallReading, events: &[u16], session: &Session) {
+        let Self { list, routes, names, own, .. } = self;
+        let event = events.get(usize::from(reading.event)).copied();
+        let Some(routes) = event.and_then(|event| routes.get(usize::from(event))) else { return };
+        let CallSums { until, sums, open, .. } = &reading.sums;
+        for (unit, _) in routes {
+            let running = &mut list[*unit];
+            if *until <= running.measured {
+                continue;
+            }
+            running.lost = running.lost.saturating_add(reading.lost);
+            let calls = SummedCalls {
+                from: reading.from,
+                until: *until,
+                sums: sums.iter().collect(),
+                open: open.iter().collect(),
+            };
+            running.unit.add_sums(&calls, reading.is_narrow, &mut Context::new(session, names, own));
+        }
+        self.now = self.now.max(*until);
     }
 
     pub(crate) fn span(&self, time: u64) -> (u64, u64) {

@@ -4,6 +4,7 @@
 
 pub(crate) mod blocked;
 pub mod bpf;
+pub(crate) mod call_sums;
 pub(crate) mod file_error;
 pub mod files;
 pub(crate) mod kernel_symbols;

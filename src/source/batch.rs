@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::event::EventState;
 use crate::event::format::Format;
+use crate::kernel::call_sums::CallSums;
 use crate::kernel::sys::Counts;
 use crate::perfdata::EventDesc;
 use crate::perfdata::build_ids::IdentifiedFile;
@@ -59,6 +60,8 @@ pub enum SourceEvent {
     UnknownLosses,
     /// Counts on each CPU of events that are only counted.
     CpuCounts(Vec<CpuCount>),
+    /// System calls that were summed in the kernel.
+    CallSums(CallReading),
     /// The time since which all existing events are measured, if one was added.
     MeasuredSince(u64),
     /// Changed figures of stack walks since the start.
@@ -156,6 +159,20 @@ pub struct CountReading {
     pub at: u64,
     /// By event.
     pub of: Vec<Counts>,
+}
+
+/// The system calls that were summed in the kernel since the previous reading.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CallReading {
+    /// The event whose records single calls have.
+    pub(crate) event: u16,
+    /// The time of the previous reading, in nanoseconds of the session's clock.
+    pub(crate) from: u64,
+    /// Whether only calls of the target were measured.
+    pub(crate) is_narrow: bool,
+    /// Calls that were neither summed nor recorded.
+    pub(crate) lost: u64,
+    pub(crate) sums: CallSums,
 }
 
 impl CountReading {

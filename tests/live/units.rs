@@ -4,7 +4,7 @@
 
 use std::fs::File;
 use std::hint::black_box;
-use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::io::{BufRead, BufReader, BufWriter, Read, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
@@ -92,6 +92,12 @@ fn touches_pages() {
 
 static mut WATCHED: u64 = 0;
 
+/// Calls of each thread of a storm, and the rounds of ten failures of another one.
+const STORM: u64 = 400_000;
+const STORM_FAILURES: u64 = 200;
+/// The reads of a storm on a descriptor.
+const STORM_READS: u64 = 60_000;
+
 /// Not a test: a load of bounded length for other tests.
 #[test]
 #[ignore = "a load for the other tests"]
@@ -120,6 +126,31 @@ fn the_load() {
                 }
                 let _ = black_box(rustix::process::getpgid(None));
                 std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+        Ok("storm") => {
+            // Two threads make as many calls as they can, and a third one fails from time to time.
+            let calls = || {
+                for _ in 0..STORM {
+                    black_box(rustix::process::getppid());
+                }
+            };
+            let fails = || {
+                for _ in 0..STORM_FAILURES {
+                    std::thread::sleep(Duration::from_micros(100));
+                    let all = (0..10).map(|_| rustix::process::getpgid(rustix::process::Pid::from_raw(i32::MAX)));
+                    assert!(all.into_iter().all(|group| black_box(group).is_err()));
+                }
+            };
+            std::thread::scope(|scope| {
+                [scope.spawn(calls), scope.spawn(calls), scope.spawn(fails)];
+            });
+        }
+        Ok("reads") => {
+            let zero = File::open("/dev/zero").expect("opened");
+            let mut byte = [0];
+            for _ in 0..STORM_READS {
+                assert_eq!((&zero).read(&mut byte).expect("read"), 1);
             }
         }
         Ok("exec") => {
@@ -230,6 +261,112 @@ fn calls_of_a_command_with_their_errors() {
     assert!(found.is_some_and(|row| row["errors"].as_u64() >= Some(1)), "{errors:?}");
     let reads: u64 = rows(&calls, "Calls").iter().filter_map(|row| row["calls"].as_u64()).sum();
     assert!(reads > 10, "{reads}");
+}
+
+/// A program that makes more calls than a ring could take: each is counted once, in sums or singly, and has its time.
+#[test]
+fn a_storm_of_calls_is_summed_exactly() {
+    needs!(traced());
+    for args in [&[][..], &["--per-thread"], &["--than", "50us"]] {
+        let (calls, said) = calls_of_load("storm", args);
+        let all = |name: &str, column: &str| -> u64 {
+            let rows = rows(&calls, "Calls").iter().filter(|row| row["call"] == name);
+            rows.filter_map(|row| row[column].as_u64()).sum()
+        };
+        assert_eq!(calls["lost"], 0, "{args:?}: {said}");
+        assert_eq!(all("getppid", "calls"), 2 * STORM, "{args:?}: {calls}");
+        assert_eq!(all("getpgid", "calls"), 10 * STORM_FAILURES, "{args:?}: {calls}");
+        assert_eq!(all("getpgid", "errors"), 10 * STORM_FAILURES, "{args:?}: {calls}");
+        let row = rows(&calls, "Calls").iter().find(|row| row["call"] == "getppid").expect("a row");
+        let ns = |column: &str| row[column].as_u64().expect("a time");
+        assert!(0 < ns("min_ns") && ns("min_ns") <= ns("p50_ns") && ns("p50_ns") <= ns("p99_ns"), "{row}");
+        assert!(ns("p99_ns") <= ns("max_ns") && ns("max_ns") < ns("total_ns"), "{row}");
+        let sum: u64 = rows(&calls, "Threads").iter().filter_map(|row| row["calls"].as_u64()).sum();
+        assert!(sum >= 2 * STORM + 10 * STORM_FAILURES, "{args:?}: {sum}");
+        // Where the kernel refuses the programs, each call is recorded; the figures are the same.
+        let is_summed = panel_note(&calls, "Calls").contains("summed in the kernel");
+        assert!(is_summed || said.contains("recorded one by one"), "{calls}: {said}");
+        assert_eq!(panel_note(&calls, "Slowest").is_empty(), !is_summed, "{calls}");
+        // Each failure has a line, or is counted in its note.
+        let note = panel_note(&calls, "Lines");
+        let lines = rows(&calls, "Lines").len() as u64;
+        let lacking: u64 = ["older call", "without a line"].iter().map(|what| counted_in(note, what)).sum();
+        assert!(lines + lacking >= 10 * STORM_FAILURES, "{lines}: {note}");
+    }
+}
+
+/// The rows by file are not complete if calls are summed, and their note has the number that they lack.
+#[test]
+fn files_lack_the_calls_that_are_only_summed() {
+    needs!(traced());
+    let (calls, said) = calls_of_load("reads", &[]);
+    let n = |row: &Value, column: &str| row[column].as_u64().unwrap_or_default();
+    let read = rows(&calls, "Calls").iter().find(|row| row["call"] == "read").expect("a row");
+    assert!((STORM_READS..STORM_READS + 1000).contains(&n(read, "calls")) && calls["lost"] == 0, "{calls}");
+    let zero = rows(&calls, "Files and peers").iter().find(|row| row["target"] == "/dev/zero").expect("a row");
+    let note = panel_note(&calls, "Files and peers");
+    let lacking = counted_in(note, "only in the totals");
+    assert!(n(zero, "calls") + lacking >= STORM_READS && n(zero, "calls") <= STORM_READS + 10, "{zero}: {note}");
+    assert_eq!(lacking, counted_in(panel_note(&calls, "Kinds"), "only in the totals"), "{note}");
+    assert!(lacking > STORM_READS / 10 || said.contains("recorded one by one"), "{note}: {said}");
+    // Chosen calls are recorded one by one.
+    let (calls, said) = calls_of_load("reads", &["-e", "read"]);
+    let zero = rows(&calls, "Files and peers").iter().find(|row| row["target"] == "/dev/zero").expect("a row");
+    let lost = calls["lost"].as_u64().expect("a number");
+    assert!(n(zero, "calls") + lost >= STORM_READS, "{calls}: {said}");
+    assert!(!panel_note(&calls, "Files and peers").contains("summed"), "{calls}");
+}
+
+/// Without the right to load BPF programs, each call is recorded, and a message reports it.
+#[test]
+fn without_rights_to_load_programs_each_call_is_recorded() {
+    needs!(traced(), common::installed("setpriv"));
+    let copy = tempfile::Builder::new().prefix("perfprof").tempdir().expect("dir");
+    let own = copy.path().join("program");
+    common::copy_program(env!("CARGO_BIN_EXE_perfprof-tui"), &own);
+    for path in [copy.path(), &own] {
+        std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o777)).expect("mode");
+    }
+    let caps = "-all,+perfmon,+syslog,+dac_override";
+    let output = Command::new("setpriv")
+        .args(["--bounding-set", caps, "--inh-caps", caps, "--ambient-caps", caps, "--reuid", "65534"])
+        .arg(&own)
+        .args(["syscalls", "--batch", "--format", "json", "-i", "3600s", "--"])
+        .args(["dd", "if=/dev/zero", "of=/dev/null", "bs=1", "count=3000", "status=none"])
+        .output()
+        .expect("runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("recorded one by one"), "{said}");
+    let calls: Value = serde_json::from_slice(&output.stdout).expect("json");
+    let read = rows(&calls, "Calls").iter().find(|row| row["call"] == "read").expect("a row");
+    assert!(read["calls"].as_u64().is_some_and(|n| n >= 3000) && calls["lost"] == 0, "{read}");
+    assert!(!panel_note(&calls, "Calls").contains("summed"), "{calls}");
+}
+
+/// Returns the calls of a load until its end, as JSON, and the messages.
+fn calls_of_load(kind: &str, args: &[&str]) -> (Value, String) {
+    let load = load(kind);
+    let words = [load.get_program()].into_iter().chain(load.get_args());
+    let mut command = program();
+    command.env("PERFPROF_LOAD", kind).args(["syscalls", "--batch", "--format", "json", "-i", "3600s"]);
+    let output = command.args(args).arg("--").args(words).output().expect("runs");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let text = String::from_utf8(output.stdout).expect("text");
+    let line = text.lines().rfind(|line| line.starts_with('{')).unwrap_or_else(|| panic!("{args:?}: {text}{said}"));
+    (serde_json::from_str(line).expect("json"), said)
+}
+
+fn panel_note<'a>(answer: &'a Value, title: &str) -> &'a str {
+    let panels = answer["panels"].as_array().expect("panels");
+    let panel = panels.iter().find(|panel| panel["title"].as_str().is_some_and(|t| t.starts_with(title)));
+    panel.unwrap_or_else(|| panic!("no panel {title}"))["note"].as_str().unwrap_or_default()
+}
+
+/// Returns the number at the beginning of the part of a note that has some words.
+fn counted_in(note: &str, words: &str) -> u64 {
+    let part = note.split("; ").find(|part| part.contains(words)).unwrap_or_default();
+    let number: String = part.chars().take_while(|c| !c.is_alphabetic()).filter(char::is_ascii_digit).collect();
+    number.parse().unwrap_or_default()
 }
 
 /// Both returns of fork are one call, and a call has the name of its table: in a 64-bit program that makes 32-bit

@@ -555,15 +555,25 @@ fn sections(bytes: &[u8]) -> BTreeMap<String, Vec<u8>> {
 #[test]
 fn the_object_is_what_its_source_compiles_to() {
     needs!(installed("clang-14"));
+    are_compiled("walk", &["perf_event", ".text"]);
+    are_compiled("call_sums", &["sys_enter", "sys_exit", "sched_process_fork", "sched_process_exec"]);
+}
+
+/// Compares the objects in a folder of `src/kernel` with what their source compiles to.
+fn are_compiled(program: &str, programs: &[&str]) {
     let dir = tempfile::tempdir().expect("folder");
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/kernel/walk");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/kernel").join(program);
     let built = Command::new(folder.join("build")).arg(dir.path()).status().expect("runs");
     assert!(built.success());
-    for name in ["walk.x86_64.o", "walk.aarch64.o"] {
-        let fresh = std::fs::read(dir.path().join(name)).expect("built");
-        let kept = std::fs::read(folder.join(name)).expect("kept");
+    let relocations: Vec<String> = programs.iter().map(|program| format!(".rel{program}")).collect();
+    let relocations = relocations.iter().map(String::as_str);
+    let common = [".text", "maps", "license", ".BTF", ".BTF.ext"];
+    let all: Vec<&str> = common.into_iter().chain(programs.iter().copied()).chain(relocations).collect();
+    for name in ["x86_64", "aarch64"].map(|arch| format!("{program}.{arch}.o")) {
+        let fresh = std::fs::read(dir.path().join(&name)).expect("built");
+        let kept = std::fs::read(folder.join(&name)).expect("kept");
         let (fresh, kept) = (sections(&fresh), sections(&kept));
-        for section in [".text", "perf_event", "maps", "license", ".BTF", ".BTF.ext", ".rel.text", ".relperf_event"] {
+        for section in all.iter().copied() {
             assert!(fresh.contains_key(section), "{name} has {section}");
             assert!(
                 fresh.get(section) == kept.get(section),

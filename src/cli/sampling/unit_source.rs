@@ -80,6 +80,10 @@ pub(crate) fn start(
     let wants = unit.event_requests();
     let mut wanted = shared(&wants, unit.sees_machine).map_err(|why| anyhow::anyhow!("{}: {why}", spec.name))?;
     let mut events = std::mem::take(&mut wanted.events);
+    if args.points.is_some() {
+        // Each call is a point.
+        events.iter_mut().for_each(|event| event.summed = None);
+    }
     if events.is_empty() {
         events.push(Event { machine_wide: unit.sees_machine, ..Event::dummy() });
     }

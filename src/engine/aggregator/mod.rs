@@ -242,6 +242,7 @@ impl Aggregator {
             | SourceEvent::BuildId(_)
             | SourceEvent::Containers(_)
             | SourceEvent::CpuCounts(_)
+            | SourceEvent::CallSums(_)
             | SourceEvent::MeasuredSince(_)
             | SourceEvent::UnknownLosses
             | SourceEvent::Unread(_) => {}

@@ -1,6 +1,9 @@
 //! Requested events: type, sampling rate, filter and target of each.
 
+use std::sync::Arc;
+
 use crate::kernel::bpf::FilterProgram;
+use crate::kernel::call_sums::SumPolicy;
 use crate::kernel::perf_event::attr::{
     Attr, Flag, SW_CPU_CLOCK, SW_DUMMY, SW_TASK_CLOCK, TYPE_BREAKPOINT, TYPE_HARDWARE, TYPE_SOFTWARE, TYPE_TRACEPOINT,
     sample,
@@ -76,6 +79,8 @@ pub struct Event {
     pub(crate) for_units: bool,
     /// Whether it measures the whole machine even if a target was chosen. Some units need a complete view.
     pub(crate) machine_wide: bool,
+    /// For events of system calls that may be summed in the kernel: how.
+    pub(crate) summed: Option<Arc<SumPolicy>>,
     /// Whether a BPF program at its tracepoint walks user stacks. The live source decides this when opening it.
     pub(crate) is_walked: bool,
     /// Whether the number of `p` is required exactly. Otherwise the highest level available is used (`P`).

@@ -17,6 +17,8 @@ const PROG_LOAD: i64 = 5;
 const OBJ_GET_INFO_BY_FD: i64 = 15;
 const RAW_TRACEPOINT_OPEN: i64 = 17;
 const BTF_LOAD: i64 = 18;
+const MAP_LOOKUP_BATCH: i64 = 24;
+const MAP_LOOKUP_AND_DELETE_BATCH: i64 = 25;
 const F_MMAPABLE: u32 = 1 << 10;
 
 pub(crate) const ARRAY: u32 = 2;
@@ -117,6 +119,58 @@ pub(crate) fn take(map: BorrowedFd<'_>, key: u32) -> Result<(), Errno> {
     Attr::of(&[map.as_raw_fd() as u32]).point(2, &raw const key).call(MAP_DELETE_ELEM).map(drop)
 }
 
+/// Reads all elements of a hash map, in one call for many elements (Linux 5.6), and deletes them if `delete`. `each`
+/// receives their keys and values, of `sizes` bytes; sizes of values are multiples of 8.
+pub(crate) fn read_all(
+    map: BorrowedFd<'_>,
+    sizes: (usize, usize),
+    delete: bool,
+    mut each: impl FnMut(&[u8], &[u8]),
+) -> Result<(), Errno> {
+    let (mut count, mut place, mut is_first) = (64usize, 0u64, true);
+    let command = if delete { MAP_LOOKUP_AND_DELETE_BATCH } else { MAP_LOOKUP_BATCH };
+    loop {
+        let (mut keys, mut values) = (vec![0u8; count * sizes.0], vec![0u8; count * sizes.1]);
+        let mut next = 0u64;
+        let mut attr = Attr::default()
+            .point(2, &raw mut next)
+            .point(4, keys.as_mut_ptr())
+            .point(6, values.as_mut_ptr())
+            .with(8, count as u32)
+            .with(9, map.as_raw_fd() as u32);
+        if !is_first {
+            attr = attr.point(0, &raw const place);
+        }
+        let read = attr.call(command);
+        match read {
+            // A bucket has more elements than fit.
+            Err(Errno::NOSPC) if count < 1 << 16 => {
+                count *= 2;
+                continue;
+            }
+            Ok(_) | Err(Errno::NOENT) => {}
+            Err(errno) => return Err(errno),
+        }
+        let n = (attr.0[8] as usize).min(count);
+        for (key, value) in keys.chunks_exact(sizes.0).zip(values.chunks_exact(sizes.1)).take(n) {
+            each(key, value);
+        }
+        if read.is_err() {
+            return Ok(());
+        }
+        (place, is_first) = (next, false);
+    }
+}
+
+/// Returns the values of an element on all possible CPUs, of a map by CPU with keys of 4 bytes and values of `size`
+/// bytes, a multiple of 8.
+pub(crate) fn get_by_cpu(map: BorrowedFd<'_>, key: u32, size: usize, cpus: usize) -> Result<Vec<u8>, Errno> {
+    let mut value = vec![0u8; size * cpus];
+    let attr = Attr::of(&[map.as_raw_fd() as u32]).point(2, &raw const key);
+    attr.point(4, value.as_mut_ptr()).call(MAP_LOOKUP_ELEM)?;
+    Ok(value)
+}
+
 /// A memory-mapped array with a single value, through which programs read what we store.
 #[derive(Debug)]
 pub(crate) struct MappedValue {
@@ -128,6 +182,14 @@ impl MappedValue {
     pub(crate) fn new(size: usize) -> Result<Self, Errno> {
         let fd = map(&MapKind { kind: ARRAY, key: 4, value: size as u32, entries: 1, flags: F_MMAPABLE }, None)?;
         // The kernel rounds the array's only value up to whole pages.
+        let len = size.next_multiple_of(rustix::param::page_size());
+        let value = Shared::map(fd.as_fd(), len, ProtFlags::READ | ProtFlags::WRITE, 0)?;
+        Ok(Self { fd, value })
+    }
+
+    /// Maps the value of an existing map of this kind, of `size` bytes.
+    pub(crate) fn of(map: BorrowedFd<'_>, size: usize) -> Result<Self, Errno> {
+        let fd = map.try_clone_to_owned().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::MFILE))?;
         let len = size.next_multiple_of(rustix::param::page_size());
         let value = Shared::map(fd.as_fd(), len, ProtFlags::READ | ProtFlags::WRITE, 0)?;
         Ok(Self { fd, value })

@@ -3,6 +3,7 @@
 
 pub mod btf;
 pub(crate) mod calls;
+pub(crate) mod object;
 pub(crate) mod strings;
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};

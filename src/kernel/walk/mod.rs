@@ -3,7 +3,6 @@
 
 mod asks;
 pub(crate) mod code_cache;
-mod object;
 mod offsets;
 mod pool;
 pub(crate) mod rule;
@@ -20,6 +19,7 @@ use rustc_hash::FxHashMap;
 use super::bpf::btf::Btf;
 use super::bpf::calls::LoadError;
 use super::bpf::calls::{self, MapKind, PROG_ARRAY, ProgramType};
+use super::bpf::object::LoadedObject;
 use super::perf_event::sys::Errno;
 use super::process::own_memory;
 use super::procfs;
@@ -278,7 +278,7 @@ impl Hook {
 /// The program in the kernel, as events need it.
 #[derive(Debug)]
 pub struct Program {
-    object: object::LoadedObject,
+    object: LoadedObject,
     program: OwnedFd,
     /// The same for each kind of hook, loaded when first needed.
     at_hooks: [OnceLock<OwnedFd>; 3],
@@ -312,7 +312,7 @@ impl Program {
     }
 
     fn load(copies: bool) -> Result<Self, LoadError> {
-        let object = object::LoadedObject::load(OBJECT)?;
+        let object = LoadedObject::load(OBJECT)?;
         let program = object.program("perf_event", ProgramType::Sample)?;
         let array = MapKind { kind: PROG_ARRAY, key: 4, value: 4, entries: 1, flags: 0 };
         let next = calls::map(&array, None)?;
@@ -342,7 +342,7 @@ impl Program {
         let file = || OwnedFd::from(std::fs::File::open("/dev/null").expect("there"));
         let settings = Settings { address: 0, copies: false, task_events: 0 };
         let at_hooks = Default::default();
-        let object = object::LoadedObject::staged(file());
+        let object = LoadedObject::staged(file());
         Arc::new(Self { object, program: file(), at_hooks, next: file(), settings, thread_pointer: None })
     }
 

@@ -31,7 +31,7 @@ fn what_the_verifier_refuses_is_said_in_its_words() {
     let error = refused.expect_err("it returns what was never set");
     assert!(error.log.contains("R0 !read_ok"), "{error:?}");
     for damaged in [&OBJECT[..0], &OBJECT[..OBJECT.len() / 2], &OBJECT[..100]] {
-        let error = object::LoadedObject::load(damaged).expect_err("cut");
+        let error = LoadedObject::load(damaged).expect_err("cut");
         assert!(error.log.starts_with("the program's object has no"), "{error:?}");
     }
 }

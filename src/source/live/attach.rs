@@ -13,6 +13,7 @@ use crate::perfdata::layout;
 use crate::source::{EventState, FreshId};
 
 use super::attr::{self, CommonAttrs, KernelFeatures};
+use super::call_feed::CallFeed;
 use super::error::OpenError;
 use super::event_slot::Slot;
 use super::records::losses::RingLosses;
@@ -22,6 +23,7 @@ use super::records::pipeline::DrainedRing;
 use super::records::stack_walks::StackWalks;
 use super::records::strings::{OpenedEvent, TracedStrings};
 
+mod calls;
 mod counts;
 mod listener;
 mod replace;
@@ -106,6 +108,10 @@ pub(crate) struct Attachment {
     pub(crate) outside: Option<OuterNamespaceTasks>,
     /// Restores our ids in samples of software events.
     pub(crate) borrowed: MisattributedSamples,
+    /// The programs that sum system calls in place of the events at their start and end.
+    pub(super) calls: Option<CallFeed>,
+    /// Whether the kernel refused these programs.
+    pub(super) calls_refused: bool,
 }
 
 impl Attachment {
@@ -136,6 +142,8 @@ impl Attachment {
             strings: TracedStrings::default(),
             outside: OuterNamespaceTasks::here(),
             borrowed: MisattributedSamples::default(),
+            calls: None,
+            calls_refused: false,
         }
     }
 
@@ -196,7 +204,7 @@ impl Attachment {
         let id = self.report_owner(&owner);
         let ring = self.map(&owner)?;
         self.enable(&owner);
-        if !self.open_walks(cpu, &owner)? {
+        if !self.open_walks(cpu, &owner)? || !self.open_calls(cpu, &owner)? {
             return Ok(false);
         }
         self.rings.insert(cpu, CpuRing { owner, id, ring, losses: RingLosses::default() });
@@ -213,7 +221,7 @@ impl Attachment {
     pub(crate) fn open_slots(&mut self, which: &[usize], cpu: u32, who: EventTarget) -> Result<bool, OpenError> {
         let mut leaders: BTreeMap<u32, usize> = BTreeMap::new();
         for i in which.iter().copied() {
-            if !self.slots[i].wants(cpu) || !self.is_for(i, who) {
+            if !self.slots[i].wants(cpu) || !self.is_for(i, who) || self.is_fed(i) {
                 continue;
             }
             let group = self.slots[i].event.group;

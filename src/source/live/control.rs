@@ -229,8 +229,9 @@ impl LiveSource {
         if self.target.is_tasks() {
             self.known_tasks = self.tasks();
         }
+        let which = self.choose_calls(which);
         let whos = self.whos();
-        let handover = self.attachment.reopen(which, &whos)?;
+        let handover = self.attachment.reopen(&which, &whos)?;
         self.request_tables();
         self.settle_later();
         if !handover.new.is_empty() {
@@ -416,6 +417,10 @@ impl LiveSource {
         // CPUs change because the user chose them: only failures are reported.
         changes.iter().filter(|change| change.is_failure()).for_each(|change| batch.note(change.note()));
         self.pending = batch;
+        if self.attachment.calls.is_some() {
+            // Calls are summed only on all CPUs.
+            self.reopen(&[]).map_err(|error| line(&error))?;
+        }
         Ok(format!("sampling CPU {} now", cpus::format_list(list)))
     }
 

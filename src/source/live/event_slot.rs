@@ -31,6 +31,10 @@ impl Slot {
         matches!(self.run, RunState::Running | RunState::Paused)
     }
 
+    pub(crate) fn runs(&self) -> bool {
+        self.run == RunState::Running
+    }
+
     /// Returns whether it is only counted, so that its counts must be read.
     pub(crate) fn is_counted(&self) -> bool {
         self.is_open() && self.event.no_samples && !self.event.attr.is_dummy()

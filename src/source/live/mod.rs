@@ -2,6 +2,7 @@
 
 pub(crate) mod attach;
 pub mod attr;
+mod call_feed;
 mod capture;
 pub mod containers;
 mod control;
@@ -17,6 +18,7 @@ pub(crate) mod probes;
 mod records;
 mod settle;
 mod shared_events;
+mod summed_calls;
 pub mod target;
 pub(crate) mod throttle;
 
@@ -261,6 +263,7 @@ impl LiveSource {
     fn open_all(&mut self) -> Result<(), OpenError> {
         let cpus = self.wanted_cpus()?;
         self.known_tasks = self.tasks();
+        self.choose_calls(&[]);
         let whos = self.whos();
         // Each dummy has a listener for the kernel's code.
         let (wide, bound): (Vec<&Slot>, Vec<&Slot>) =
@@ -321,6 +324,9 @@ impl LiveSource {
             batch.events.push(SourceEvent::MeasuredSince(monotonic_ns()));
             self.next_counts = monotonic_ns();
             self.read_counts(batch);
+        }
+        if self.enable_at.is_none() {
+            self.attachment.begin_calls();
         }
         if let Some(held) = self.held.take() {
             self.child = Some(held.release().map_err(SourceError::Command)?);
@@ -404,12 +410,15 @@ impl Source for LiveSource {
         if let Some(why) = self.stopping.take() {
             // Records with earlier timestamps may not be in the ring yet.
             std::thread::sleep(Duration::from_millis(5));
+            self.attachment.stop_calls();
             self.drain(batch);
             let CounterReadings { counts, losses, .. } = self.attachment.counts();
             self.attachment.report_losses(&losses, batch);
             batch.events.push(SourceEvent::Counts(counts));
             batch.events.extend(self.attachment.may_lack_records().then_some(SourceEvent::UnknownLosses));
             batch.events.push(SourceEvent::CpuCounts(self.attachment.cpu_counts()));
+            self.read_calls(false, batch);
+            self.attachment.calls = None;
             batch.complete_until = Some(u64::MAX);
             self.attachment.close(|_| true);
             return Ok(Progress::End(why));

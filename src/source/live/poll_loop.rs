@@ -98,6 +98,10 @@ impl LiveSource {
     }
 
     pub(super) fn is_counting(&self) -> bool {
+        self.attachment.calls.is_some() || self.has_counts()
+    }
+
+    fn has_counts(&self) -> bool {
         self.attachment.slots.iter().any(Slot::is_counted)
     }
 
@@ -105,9 +109,10 @@ impl LiveSource {
     pub(super) fn read_counts(&mut self, batch: &mut Batch) {
         let late = monotonic_ns().saturating_sub(self.next_counts);
         self.next_counts += (late / self.count_ns + 1) * self.count_ns;
-        if self.is_counting() {
+        if self.has_counts() {
             batch.events.push(SourceEvent::CpuCounts(self.attachment.cpu_counts()));
         }
+        self.read_calls(false, batch);
     }
 }
 

@@ -14,6 +14,10 @@ use super::event_slot::Slot;
 impl LiveSource {
     /// Measures the events of analysis units. The message says what the user's own events lack for them.
     pub(super) fn share(&mut self, shared: &SharedEvents) -> Result<String, String> {
+        // The sums of another unit's calls end here.
+        let mut pending = std::mem::take(&mut self.pending);
+        self.read_calls(false, &mut pending);
+        self.pending = pending;
         let mut events = shared.events.clone();
         for probe in &shared.probes {
             match self.probes.add(&probe.definition) {
@@ -145,6 +149,7 @@ fn joined(own: &Event, wanted: &Event) -> Event {
     let mut out = own.clone();
     out.no_chains &= wanted.no_chains;
     out.machine_wide |= wanted.machine_wide;
+    out.summed = own.summed.clone().filter(|own| wanted.summed.as_ref() == Some(own));
     out.attr.sample_type |= wanted.attr.sample_type;
     if own.filter != wanted.filter {
         out.filter = None;

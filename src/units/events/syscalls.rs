@@ -6,6 +6,8 @@ mod known_descriptors;
 mod lines;
 mod names;
 mod panels;
+mod shapes;
+mod sums;
 mod targets;
 
 use std::collections::BTreeMap;
@@ -14,6 +16,8 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::panel::unit;
+use crate::source::SumPolicy;
+use crate::units::kit::SummedCalls;
 use crate::units::kit::descriptors::DescriptorNames;
 use crate::units::kit::prelude::*;
 use crate::units::kit::socket_address;
@@ -23,6 +27,7 @@ use choice::{CallChoice, CallSide};
 use lines::{CallArguments, CallLines, ListedCall};
 use names::{Abi, AbiReader, Call, CallTables, REGISTERS};
 pub(crate) use names::{error_name, name_of_blocked, native_calls};
+use sums::{SingleCall, Summed};
 use targets::{CallTargets, ReturnedCall};
 
 pub(crate) const SPEC: Spec = Spec {
@@ -44,7 +49,13 @@ pub(crate) const SPEC: Spec = Spec {
            looked up at its first use, and again every second; a descriptor that is closed by then is not known. \
            Lookups and searches take at most 5 % of the time each, and recordings lack them. --paths records the paths and socket \
            addresses that calls name, which costs a second record for each such call; chosen calls have them. \
-           Contents of buffers are never shown.",
+           Contents of buffers are never shown. On the running machine, BPF programs at raw tracepoints count calls: \
+           the first thousand a second on each CPU are recorded singly, and so are five times as many calls with a \
+           descriptor (fewer above 4 CPUs) and calls above 1 ms or --than; the others are summed in the kernel, by \
+           thread, with the same percentiles. The note then has their rate. Lines, 'Slowest', 'Files and peers' and \
+           arguments are those of single calls, and notes count the calls that they lack. Each call is recorded if \
+           the kernel refuses the programs, for a user, cgroup or container as the target, and with -C, -e, -g, \
+           --comm, --lower, --paths, --heatmap or a condition in --than.",
     example: "perfprof-tui syscalls -e openat,connect -p 1234",
     output: "\
 $ perfprof-tui syscalls --batch --duration 2
@@ -141,6 +152,9 @@ struct Syscalls {
     lines: CallLines,
     course: Grid<Call>,
     initial: InitiallyBlocked,
+    /// How the kernel may sum calls; `None` if each call must be recorded.
+    sums: Option<Arc<SumPolicy>>,
+    summed: Summed,
 }
 
 impl Syscalls {
@@ -156,6 +170,7 @@ impl Syscalls {
             slowest: Slowest::of(settings)?,
             lines: CallLines::of(settings)?,
             has_stacks: settings.has("stack"),
+            sums: sums::policy(settings).map(Arc::new),
             targets: CallTargets::new(sees_closes),
             choice,
             ..Self::default()
@@ -173,14 +188,19 @@ impl Syscalls {
         let entered = self.returned(hit);
         let own = self.own_events.remove(&hit.tid).unwrap_or_default();
         let is_birth = self.newborn.remove(&hit.tid);
-        let call = entered.as_ref().map_or_else(|| self.returning(hit, number, cx), |begin| begin.what);
-        let ns = entered.as_ref().map(|begin| begin.took(hit.time));
-        let (arguments, text) = (entered.as_ref().and_then(|begin| begin.with.arguments), own.text.clone());
+        let single = SingleCall::read(hit.raw);
+        let (call, ns, arguments) = match (&single, &entered) {
+            (Some(single), _) => (single.call, single.ns, single.kept_arguments(self.tables, result)),
+            (None, Some(begin)) => (begin.what, Some(begin.took(hit.time)), begin.with.arguments),
+            (None, None) => (self.returning(hit, number, cx), None, None),
+        };
+        let text = own.text.clone();
         // A new thread returns 0 from a call that it did not make; its creator never gets 0.
-        let is_start = entered.is_none() && (is_birth || result == 0 && self.tables.makes_thread(call));
+        let is_start = ns.is_none() && (is_birth || result == 0 && self.tables.makes_thread(call));
         let counts = cx.counts(hit.cpu) && self.choice.has(call, self.tables) && !is_start;
         let (pid, time) = (hit.pid, hit.time);
         let returned = ReturnedCall { call, pid, time, arguments: arguments.as_ref(), text: text.as_ref(), ns, result };
+        single.iter().for_each(|single| self.targets.follow_sums(single.unseen));
         if counts {
             self.targets.count(&returned, self.tables, &mut self.descriptors, cx);
         }
@@ -297,6 +317,7 @@ impl Unit for Syscalls {
         let own = EVENTS.iter().zip(&self.filters).zip(begins);
         let want = |((event, filter), begins): ((&&str, &Option<String>), bool)| EventRequest {
             registers: if begins { REGISTERS } else { 0 },
+            summed: self.sums.clone(),
             ..EventRequest::new(*event).only(filter.clone()).with_stack(begins && self.has_stacks)
         };
         own.map(want).chain(self.choice.event_requests()).collect()
@@ -348,6 +369,10 @@ impl Unit for Syscalls {
         }
     }
 
+    fn add_sums(&mut self, calls: &SummedCalls<'_>, cx: &mut Context<'_>) {
+        self.add_summed(calls, cx);
+    }
+
     fn has_findings(&self) -> bool {
         true
     }
@@ -365,6 +390,7 @@ impl Unit for Syscalls {
             ThreadChange::Ended { pid, tid } => {
                 self.newborn.remove(tid);
                 self.own_events.remove(tid);
+                self.summed.leave(*tid);
                 if pid == tid {
                     self.targets.end(*pid);
                 }
@@ -401,5 +427,6 @@ impl Unit for Syscalls {
         self.lines.clear();
         self.targets.clear();
         self.course.clear();
+        self.summed.reset();
     }
 }

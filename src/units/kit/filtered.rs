@@ -9,7 +9,8 @@ use crate::record::Record;
 use super::options::scope::{Scope, may_be_sampled};
 use super::options::target::ThreadChoice;
 use super::{
-    Context, CountedEvents, EventRequest, LostEvents, Moment, Sees, Settings, Spec, Unit, UnitEvent, UnitSample,
+    Context, CountedEvents, EventRequest, LostEvents, Moment, Sees, Settings, Spec, SummedCalls, Unit, UnitEvent,
+    UnitSample,
 };
 
 /// Reported if only guests are requested and none has a sample.
@@ -32,6 +33,8 @@ pub struct FilteredUnit {
     by_choice: bool,
     /// Whether only guest samples are requested and none has arrived.
     wants_guests: bool,
+    /// Whether its scope selects by target alone, so that sums of system calls are sufficient.
+    takes_sums: bool,
     /// Numbers of the events that do not sample running code.
     traced: FxHashSet<u16>,
 }
@@ -44,6 +47,8 @@ impl FilteredUnit {
         let (inputs_see, inputs_merge) = inputs.unwrap_or_default();
         let sees_machine = spec.sees == Sees::Machine || inputs_see;
         let scope = Scope::of(spec, &settings)?;
+        let is_chosen = ["comm", "cgroups", "container", "pod", "exclude_pid"].iter().any(|name| settings.has(name));
+        let takes_sums = !is_chosen && scope.left.is_none() && scope.cpus.is_none();
         Ok(Self {
             spec,
             sees_machine,
@@ -51,6 +56,7 @@ impl FilteredUnit {
             choice: ThreadChoice::of(&settings)?,
             by_choice: !sees_machine && (spec.sees == Sees::Target || settings.has_choice()),
             wants_guests: scope.host && unit.event_requests().iter().any(may_be_sampled),
+            takes_sums,
             traced: FxHashSet::default(),
             unit,
             scope,
@@ -83,6 +89,9 @@ impl FilteredUnit {
         let mut requests = self.unit.event_requests();
         for want in requests.iter_mut().filter(|want| may_be_sampled(want)) {
             want.capture.clone_from(&self.scope.capture);
+        }
+        for want in requests.iter_mut().filter(|_| !self.takes_sums) {
+            want.summed = None;
         }
         requests
     }
@@ -124,6 +133,23 @@ impl FilteredUnit {
         if self.is_on(counted.cpu) {
             self.unit.count(counted);
         }
+    }
+
+    /// Passes the unit sums of system calls. If they are not those of a target, the unit's threads are chosen here.
+    pub fn add_sums(&mut self, calls: &SummedCalls<'_>, is_narrow: bool, cx: &mut Context<'_>) {
+        let mut sums = calls.sums.clone();
+        sums.retain(|sum| is_narrow || self.has_thread(sum.pid, sum.tid, cx));
+        let mut open = calls.open.clone();
+        open.retain(|open| is_narrow || self.has_thread(0, open.tid, cx));
+        self.run(cx, |unit, cx| unit.add_sums(&SummedCalls { sums, open, ..*calls }, cx));
+    }
+
+    /// Whether a thread is the unit's, also one that has ended, if its process is not 0.
+    pub(crate) fn has_thread(&mut self, pid: i32, tid: i32, cx: &mut Context<'_>) -> bool {
+        cx.task = Some((pid, tid));
+        let is_chosen = !self.by_choice || self.choice.has(tid, cx);
+        cx.task = None;
+        is_chosen
     }
 
     /// Passes side-band records to the unit, and follows its threads across forks and id changes.

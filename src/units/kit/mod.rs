@@ -31,6 +31,7 @@ use crate::record::Record;
 use crate::record::open_spans::ThreadChange;
 use crate::record::sample::UserState;
 use crate::session::Session;
+use crate::source::{CallSum, OpenCall, SumPolicy};
 
 pub(crate) use field::BoundExpr;
 pub use figures::histogram::Stats;
@@ -127,6 +128,8 @@ pub struct EventRequest {
     pub optional: bool,
     /// Whether the event is only counted and passed to [`Unit::count`].
     pub counted: bool,
+    /// How system calls may be summed, if the unit takes sums ([`Unit::add_sums`]).
+    pub summed: Option<Arc<SumPolicy>>,
     /// The sampling rate; `None` samples every hit.
     pub rate: Option<Rate>,
     /// Whether samples include the data address, its latency and its data source.
@@ -240,6 +243,19 @@ pub struct CountedEvents {
     pub n: u64,
     /// The share of the time for which the counter was scheduled.
     pub running_percent: f64,
+}
+
+/// System calls that were summed in the kernel between two readings. Single records exist only for other calls.
+#[derive(Clone, Debug)]
+pub struct SummedCalls<'a> {
+    /// Time of the previous reading, in nanoseconds of the session's clock.
+    pub from: u64,
+    /// Time of this reading.
+    pub until: u64,
+    /// The sums, by thread and call.
+    pub sums: Vec<&'a CallSum>,
+    /// The calls under way at the time of the reading.
+    pub open: Vec<&'a OpenCall>,
 }
 
 /// Records that were lost between two times.
@@ -402,6 +418,9 @@ pub trait Unit: CopyUnit + Send + Sync {
 
     /// Processes a counter read.
     fn count(&mut self, _counted: &CountedEvents) {}
+
+    /// Processes sums of system calls, if it requested them ([`EventRequest::summed`]).
+    fn add_sums(&mut self, _calls: &SummedCalls<'_>, _cx: &mut Context<'_>) {}
 
     /// Whether the unit reports findings ([`Context::find`]) when it is a source of events for another unit. Otherwise
     /// its events themselves are the findings.

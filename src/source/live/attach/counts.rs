@@ -54,7 +54,8 @@ impl Attachment {
         CounterReadings { counts: CountReading { at, of: all }, by_cpu, losses }
     }
 
-    /// Returns the events by which programs in the kernel write to a CPU's ring.
+    /// Returns the events by which programs in the kernel write to a CPU's ring, except those of system calls: a call
+    /// that cannot be recorded is summed.
     pub(super) fn writers(&self, cpu: u32) -> impl Iterator<Item = &OwnedFd> {
         let walks = self.walks.as_ref().and_then(|walks| walks.writer(cpu));
         walks.into_iter().chain(self.strings.writer(cpu))

@@ -53,6 +53,9 @@ impl Attachment {
             // Neither request fails on an open descriptor.
             let _ = self.sys.ioctl(open.fd.as_fd(), request);
         }
+        if let Some(calls) = &mut self.calls {
+            calls.pause(slot, on);
+        }
         if let Some(group) = self.slots[slot].event.group.filter(|_| !on) {
             self.restart_leaders(group);
         }
@@ -66,6 +69,9 @@ impl Attachment {
         }
         if let Some(walks) = &mut self.walks {
             walks.close(cpu);
+        }
+        if let Some(calls) = &mut self.calls {
+            calls.close(cpu);
         }
         self.strings.close_cpu(cpu);
         self.rings.remove(&cpu)

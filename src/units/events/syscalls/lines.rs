@@ -78,12 +78,14 @@ pub(super) struct CallLines {
     /// The number of lines so far, and at the last reset: a number means one call.
     number: u64,
     cleared_at: u64,
+    /// Calls that would be lines, but were only summed in the kernel.
+    summed: u64,
     lines: VecDeque<(u64, ListedCall)>,
 }
 
 impl Default for CallLines {
     fn default() -> Self {
-        Self { keep: KEEP as usize, number: 0, cleared_at: 0, lines: VecDeque::new() }
+        Self { keep: KEEP as usize, number: 0, cleared_at: 0, summed: 0, lines: VecDeque::new() }
     }
 }
 
@@ -101,9 +103,20 @@ impl CallLines {
         self.number += 1;
     }
 
+    /// Counts calls that have no line, because they were only summed.
+    pub(super) fn lack(&mut self, calls: u64) {
+        self.summed = self.summed.saturating_add(calls);
+    }
+
     pub(super) fn clear(&mut self) {
         self.lines.clear();
+        self.summed = 0;
         self.cleared_at = self.number;
+    }
+
+    /// Describes the calls that have no line; empty if there are none.
+    pub(super) fn lacking(&self) -> String {
+        note(self.summed, "failed or slow call", "without a line, summed in the kernel")
     }
 
     pub(super) fn get(&self, number: u64) -> Option<&ListedCall> {
@@ -139,7 +152,7 @@ impl CallLines {
             .right("ns", "Took", 9, |(_, of)| of.ns.map_or(Cell::Empty, Cell::Time))
             .left("line", "Call", 0, |(_, of)| text(of.line(tables)))
             .rows();
-        Panel::new("Lines", Body::Log(rows)).noted(note(gone, "older call", "not shown"))
+        Panel::new("Lines", Body::Log(rows)).noted(all_notes([note(gone, "older call", "not shown"), self.lacking()]))
     }
 }
 

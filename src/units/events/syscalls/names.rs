@@ -150,8 +150,13 @@ impl CallTables {
 
     /// Returns the numbers of a call by both ABIs.
     pub(super) fn numbers(self, name: &str) -> impl Iterator<Item = i64> {
+        self.all().filter(move |(_, known)| *known == name).map(|(call, _)| call.number)
+    }
+
+    /// Iterates over the calls of both ABIs, with their names.
+    pub(super) fn all(self) -> impl Iterator<Item = (Call, &'static str)> {
         let calls = (0..HIGHEST).flat_map(|number| [Abi::Native, Abi::Compat].map(|abi| Call { number, abi }));
-        calls.filter(move |call| self.known(*call) == Some(name)).map(|call| call.number)
+        calls.filter_map(move |call| Some((call, self.known(call)?)))
     }
 
     /// Returns the name of a call, or its number if it is unknown.
@@ -165,6 +170,13 @@ impl CallTables {
             (Self::X86 | Self::Arm, _) | (_, Abi::Compat) => "32-bit",
             _ => "64-bit",
         }
+    }
+
+    /// Whether the registers have a call's arguments when it has returned: an exec and a signal's end replace them.
+    pub(super) fn keeps_arguments(self, call: Call, result: i64) -> bool {
+        let replaces =
+            |name: &str| name == "rt_sigreturn" || name == "sigreturn" || name.starts_with("exec") && result == 0;
+        !self.known(call).is_some_and(replaces)
     }
 
     /// Whether a call creates a thread, in which it returns as well.

@@ -41,10 +41,10 @@ impl Syscalls {
     fn table(&self, at: &Moment<'_>) -> Panel {
         let tables = self.tables;
         let mut now: FxHashMap<(i32, Call), (u64, u64)> = FxHashMap::default();
-        for (tid, begin) in self.open.iter().filter(|(_, begin)| begin.with.is_here) {
-            let key = (if self.per_thread { *tid } else { 0 }, begin.what);
+        for (tid, call, ns) in self.open_calls(at) {
+            let key = (if self.per_thread { tid } else { 0 }, call);
             let entry = now.entry(key).or_default();
-            *entry = (entry.0 + 1, entry.1.max(begin.took(at.now)));
+            *entry = (entry.0 + 1, entry.1.max(ns));
         }
         let nothing = Row::default();
         let keys = self.rows.keys().chain(now.keys().filter(|key| !self.rows.contains_key(key)));
@@ -71,8 +71,17 @@ impl Syscalls {
             .right("now", "Now", 5, |(key, _)| some(now.get(key).map_or(0, |(n, _)| *n)))
             .right("oldest_ns", "Oldest", 9, |(key, _)| now.get(key).map_or(Cell::Empty, |(_, ns)| Cell::Time(*ns)));
         let untimed = self.rows.values().map(|row| row.untimed).sum();
-        let note = note(untimed, "call", "without a time: begun before, or answered by seccomp or a tracer");
-        sheet.panel("Calls").noted(note)
+        let untimed = note(untimed, "call", "without a time: begun before, or answered by seccomp or a tracer");
+        sheet.panel("Calls").noted(all_notes([self.summed.note(self.limit_ns(), at), untimed]))
+    }
+
+    /// Returns the calls that have not returned, with the time that they have taken.
+    fn open_calls(&self, at: &Moment<'_>) -> impl Iterator<Item = (i32, Call, u64)> {
+        let (now, until) = (at.now, self.summed.until);
+        let began = self.open.iter().filter(|(_, begin)| begin.with.is_here);
+        let began = began.map(move |(tid, begin)| (*tid, begin.what, begin.took(now)));
+        let summed = self.summed.open.iter();
+        began.chain(summed.map(move |(tid, call, start)| (*tid, *call, until.saturating_sub(*start))))
     }
 
     fn errors(&self, at: &Moment<'_>, chosen: Option<&Row>) -> Panel {
@@ -102,11 +111,7 @@ impl Syscalls {
 
     fn under_way(&self, at: &Moment<'_>) -> Panel {
         let tables = self.tables;
-        let began = self
-            .open
-            .iter()
-            .filter(|(_, begin)| begin.with.is_here)
-            .map(|(tid, begin)| (*tid, begin.what, begin.took(at.now), false));
+        let began = self.open_calls(at).map(|(tid, call, ns)| (tid, call, ns, false));
         let ns = at.now.saturating_sub(at.start);
         let blocked = self.initial.threads().filter_map(|thread| Some((thread.tid, Call::of_blocked(thread)?)));
         // The returns of other calls are not measured.
@@ -153,5 +158,6 @@ impl Syscalls {
             .ranked(1)
             .left("line", "Arguments", 0, |(.., of)| text(of.made.line(tables, of.call)))
             .whole("Slowest")
+            .noted(self.summed.slow_note(self.limit_ns()))
     }
 }

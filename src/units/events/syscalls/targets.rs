@@ -8,9 +8,10 @@ use rustc_hash::FxHashMap;
 use crate::units::kit::descriptors::{Described, DescriptorKind, DescriptorNames, NamePurpose};
 use crate::units::kit::prelude::*;
 
-use super::arguments::{Arguments, descriptor_at};
+use super::arguments::Arguments;
 use super::known_descriptors::{KnownDescriptor, KnownDescriptors};
 use super::names::{Call, CallTables, error_name};
+use super::shapes::{CallShape, FdEffect, Transfer};
 
 /// The limit of rows; further ones share a row.
 const MAX_ROWS: usize = 1 << 14;
@@ -39,61 +40,13 @@ pub(super) struct ReturnedCall<'a> {
     pub(super) result: i64,
 }
 
-/// The change of descriptors by a call.
+/// Changes of descriptors by calls that have no record, because they were only summed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum FdEffect {
-    #[default]
-    None,
-    Close,
-    CloseRange,
-    /// The result is a new descriptor, of the path if that is known.
-    Open,
-    /// The result is a copy of the first descriptor.
-    Duplicate,
-    /// Some commands duplicate.
-    Control,
-    /// The socket of the first descriptor gets a peer or an address.
-    Name,
-}
-
-/// The properties of a call that rows depend on.
-#[derive(Clone, Copy, Debug, Default)]
-struct CallShape {
-    /// The place of the first descriptor in the arguments.
-    descriptor: Option<usize>,
-    /// Whether the result is the number of bytes that were read, or written.
-    bytes: Option<Transfer>,
-    effect: FdEffect,
-    is_connect: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Transfer {
-    Read,
-    Written,
-}
-
-impl CallShape {
-    fn of(name: &str) -> Self {
-        let effect = match name {
-            "close" => FdEffect::Close,
-            "close_range" => FdEffect::CloseRange,
-            "open" | "openat" | "openat2" | "creat" | "socket" | "accept" | "accept4" => FdEffect::Open,
-            "dup" | "dup2" | "dup3" => FdEffect::Duplicate,
-            "fcntl" => FdEffect::Control,
-            "connect" | "bind" | "listen" => FdEffect::Name,
-            _ => FdEffect::None,
-        };
-        let bytes = match name {
-            "read" | "pread64" | "readv" | "preadv" | "preadv2" | "recvfrom" | "recvmsg" | "copy_file_range"
-            | "getdents" | "getdents64" => Some(Transfer::Read),
-            "write" | "pwrite64" | "writev" | "pwritev" | "pwritev2" | "sendto" | "sendmsg" | "sendfile" => {
-                Some(Transfer::Written)
-            }
-            _ => None,
-        };
-        Self { descriptor: descriptor_at(name), bytes, effect, is_connect: name == "connect" }
-    }
+pub(super) struct UnseenChanges {
+    /// Identifies the last ones.
+    pub(super) last: u32,
+    /// Whether there may be further ones before the next record.
+    pub(super) go_on: bool,
 }
 
 /// The figures of a file or peer.
@@ -139,6 +92,10 @@ pub(super) struct CallTargets {
     sees_closes: bool,
     shapes: FxHashMap<Call, CallShape>,
     known: KnownDescriptors,
+    /// The last known changes of descriptors by calls without a record.
+    unseen: Option<u32>,
+    /// The number of calls with a descriptor that were only summed in the kernel.
+    summed: u64,
     rows: Vec<(TargetKey, TargetFigures)>,
     numbers: FxHashMap<TargetKey, usize>,
 }
@@ -230,6 +187,21 @@ impl CallTargets {
         self.known.end(pid);
     }
 
+    /// Forgets all descriptors if calls that changed some were only summed since the last record, or may still be.
+    pub(super) fn follow_sums(&mut self, of: UnseenChanges) {
+        let now = (!of.go_on).then_some(of.last);
+        if std::mem::replace(&mut self.unseen, now) != now || of.go_on {
+            self.known.clear();
+        }
+    }
+
+    /// Counts calls that were only summed: the figures of their files and peers lack them.
+    pub(super) fn lack(&mut self, call: Call, calls: u64, tables: CallTables) {
+        if self.shape(call, tables).descriptor.is_some() {
+            self.summed = self.summed.saturating_add(calls);
+        }
+    }
+
     /// Forgets all descriptors after lost records.
     pub(super) fn forget(&mut self) {
         self.known.clear();
@@ -242,6 +214,7 @@ impl CallTargets {
             self.numbers.clear();
         }
         self.rows.iter_mut().for_each(|(_, figures)| *figures = TargetFigures::default());
+        self.summed = 0;
     }
 
     /// Returns the name of a descriptor in a call that returned at a time.
@@ -331,9 +304,10 @@ impl CallTargets {
             |((_, name), _)| text(name.clone()),
         );
         let unknown = self.rows.get(UNKNOWN).map_or(0, |(_, of)| of.calls);
-        let note = note(unknown, "call", "on descriptors that were closed before their lookup");
-        let notes: Vec<String> = Some(note).filter(|note| !note.is_empty()).into_iter().chain(failure).collect();
-        vec![sheet.panel("Files and peers").noted(notes.join("; ")), self.kinds()]
+        let unknown = note(unknown, "call", "on descriptors that were closed before their lookup");
+        let lacking = note(self.summed, "call", "only in the totals, summed in the kernel without file or peer");
+        let notes = all_notes([lacking.clone(), unknown, failure.unwrap_or_default()]);
+        vec![sheet.panel("Files and peers").noted(notes), self.kinds().noted(lacking)]
     }
 
     fn kinds(&self) -> Panel {
@@ -444,6 +418,41 @@ mod tests {
     fn a_socket_has_its_peer_from_connect() {
         let calls = [(CONNECT, 7, "10.0.3.7:5432", -115), (READ, 7, "", 20), (READ, -1i64 as u64, "", -9)];
         assert_eq!(rows(&calls), [row("10.0.3.7:5432", 2, 20)]);
+    }
+
+    #[test]
+    fn descriptors_are_forgotten_where_summed_calls_may_have_closed_them() {
+        let mut targets = CallTargets::new(true);
+        // Returns whether the descriptor is still known after a record.
+        let mut knows = |last: u32, go_on: bool| {
+            targets.keep(1, 3, 2, 0);
+            targets.follow_sums(UnseenChanges { last, go_on });
+            targets.known.get(1, 3).is_some()
+        };
+        assert!([(0, false), (0, false), (0, false)].map(|(last, go_on)| knows(last, go_on)) == [false, true, true]);
+        // A change in a window, and until its end.
+        assert!(
+            [(4, true), (4, true), (4, false), (4, false)].map(|(last, go_on)| knows(last, go_on))
+                == [false, false, false, true]
+        );
+        assert!(!knows(7, false) && knows(7, false));
+    }
+
+    #[test]
+    fn calls_that_were_only_summed_are_counted() {
+        let mut targets = CallTargets::new(true);
+        let call = |number: i64| Call { number, abi: Abi::Native };
+        targets.figures(UNKNOWN + 1);
+        let row = targets.row((DescriptorKind::File, "/a".into()));
+        targets.figures(row).calls = 1;
+        targets.lack(call(READ), 5, CallTables::X86_64);
+        // getpid
+        targets.lack(call(39), 7, CallTables::X86_64);
+        let panels = targets.panels(None);
+        assert!(panels.len() == 2 && panels.iter().all(|panel| panel.note.starts_with("5 calls only in the totals")));
+        targets.clear();
+        targets.figures(row).calls = 1;
+        assert!(targets.panels(None).iter().all(|panel| panel.note.is_empty()));
     }
 
     #[test]

@@ -74,6 +74,11 @@ impl Stats {
         }
     }
 
+    /// Returns the figures of values that were summed elsewhere, with the same buckets in ascending order.
+    pub(crate) fn of_sum(n: u64, sum: u64, (min, max): (u64, u64), than: u64, buckets: Vec<(u16, u64)>) -> Self {
+        if n == 0 { Self::default() } else { Self { n, sum, min, max, than, buckets } }
+    }
+
     pub(crate) fn merge(&mut self, other: &Self) {
         self.than += other.than;
         if other.n == 0 {
@@ -198,6 +203,19 @@ fn nice(value: u64) -> u64 {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    /// The program that sums system calls has the buckets below 134 ms, by the same rule.
+    #[test]
+    fn sums_made_elsewhere_have_the_figures_of_their_values() {
+        let values = [0, 5, 64, 99, 100, 5_000, (1 << 27) - 1];
+        let mut stats = Stats::default();
+        values.iter().for_each(|value| stats.add(*value));
+        let buckets = values.iter().map(|value| (bucket(*value), 1)).collect();
+        let sum = Stats::of_sum(7, values.iter().sum(), (0, (1 << 27) - 1), 0, buckets);
+        assert_eq!(sum, stats);
+        assert_eq!(bucket((1 << 27) - 1), 735);
+        assert_eq!(Stats::of_sum(0, 0, (0, 0), 0, Vec::new()), Stats::default());
+    }
 
     #[test]
     fn buckets_are_without_gaps() {

@@ -61,7 +61,11 @@ impl UnitInputs {
         }
         let source = self.0.len();
         self.0.push(unit);
-        Ok(requests.into_iter().enumerate().map(|(role, want)| (SourceRole { source, role }, want)).collect())
+        Ok(requests
+            .into_iter()
+            .enumerate()
+            .map(|(role, want)| (SourceRole { source, role }, EventRequest { summed: None, ..want }))
+            .collect())
     }
 
     /// Returns the source names by the event number of their findings.

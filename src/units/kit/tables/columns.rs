@@ -52,6 +52,11 @@ pub(crate) fn note(n: u64, noun: &str, what: &str) -> String {
     if n == 0 { String::new() } else { format!("{} {what}", counted(n, noun)) }
 }
 
+/// Joins the notes that are not empty.
+pub(crate) fn all_notes<const N: usize>(notes: [String; N]) -> String {
+    notes.into_iter().filter(|note| !note.is_empty()).collect::<Vec<_>>().join("; ")
+}
+
 /// Sorts a map by weight, the largest first; ties by key.
 pub(crate) fn by_weight<K: Ord + Copy, V, W: Ord>(
     map: impl IntoIterator<Item = (K, V)>,

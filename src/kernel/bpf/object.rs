@@ -54,7 +54,7 @@ impl LoadedObject {
 
     /// An object without maps.
     #[cfg(test)]
-    pub(super) fn staged(btf: OwnedFd) -> Self {
+    pub(crate) fn staged(btf: OwnedFd) -> Self {
         Self { bytes: &[], maps: FxHashMap::default(), btf }
     }
 
@@ -103,7 +103,7 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..at.checked_add(4)?)?.try_into().ok().map(u32::from_le_bytes)
 }
 
-/// Creates the maps that section `maps` describes (`struct map` in walk.bpf.c).
+/// Creates the maps that section `maps` describes (`struct map` in the programs' sources).
 fn make_maps(file: &ElfFile64<'_, Endianness>, section: &[u8]) -> Result<FxHashMap<String, OwnedFd>, LoadError> {
     let index = file.section_by_name("maps").map(|s| s.index());
     let mut maps = FxHashMap::default();

@@ -107,7 +107,7 @@ mod tests {
         assert_eq!(names("off"), ["offcpu"]);
         assert_eq!(names("which memory is slow"), [""; 0], "each other word must match");
         assert_eq!(names("who is the slow futex"), ["offcpu"]);
-        assert!(names("who is").is_empty() && names("which").is_empty());
+        assert!(names("who is").is_empty());
         assert!(names("zzz").is_empty() && names("").is_empty() && names("slow zzz").is_empty());
     }
 

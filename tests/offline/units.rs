@@ -1077,7 +1077,7 @@ fn faults_say_what_is_wrong() {
     fails(&["rundelay", "--batch", "--than", "4mss"], "units:");
     fails(&["rundelay", "--batch", "--panel", "Nothing"], "--panel: no such panel; available: Threads");
     fails(&["top", "--batch", "-e", "sched:sched_switch", "--key", "prev_comn"], "nearest: prev_comm");
-    fails(&["offcpu", "--key", "pid"], "offcpu: --key cannot apply to it; it is an option of top, num-dist,");
+    fails(&["offcpu", "--key", "pid"], "offcpu: --key cannot apply to it; it is an option of kmemprof, top, num-dist,");
     fails(&["rundelay", "--key", "cpu"], "possible values: pid");
     fails(&["rundelay", "--irqs_disabled"], "--irqs_disabled: ");
     fails(&["rundelay", "--exclude-user", "--exclude-kernel"], "nothing would be left");

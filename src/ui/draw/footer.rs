@@ -9,7 +9,7 @@ use crate::ui::input::shown;
 use crate::ui::popups::Popup;
 use crate::ui::popups::prompt::{Prompt, PromptMessage};
 use crate::ui::screens::Views;
-use crate::ui::state::{Level, Model};
+use crate::ui::state::{Level, Model, Tab};
 use crate::ui::widgets::Canvas;
 
 const MOST_LINES: usize = 5;
@@ -22,7 +22,9 @@ pub(crate) fn details(model: &Model, views: &Views, on: &mut Canvas<'_>) {
     if !model.frame.chord.is_empty() {
         return chord_help(model, on);
     }
-    if let Some((level, text)) = &model.frame.status {
+    // Until the rows of another grouping are there, the line says so; then it has the message about them.
+    let awaits_rows = model.frame.tab == Tab::Top && model.awaits_rows();
+    if let Some((level, text)) = model.frame.status.as_ref().filter(|_| !awaits_rows) {
         let style = if *level == Level::Error { on.theme.error } else { on.theme.warning };
         return said(text, style, on);
     }

@@ -220,14 +220,14 @@ mod tests {
             ("memory", "kmemleak"),
             ("disk", "blktrace"),
             ("io", "blktrace"),
-            ("network", "percpu-stat"),
+            ("network", "tcp"),
             ("slow", "waits"),
             ("flamegraph", "flame"),
             ("diff old.data", "baseline"),
             ("w out.txt", "write"),
             ("pid 1", "only"),
             ("help", "help"),
-            ("netwrok", "percpu-stat"),
+            ("netwrok", "tcp"),
         ] {
             assert_eq!(find(typed).as_deref(), Some(first), "{typed}");
         }

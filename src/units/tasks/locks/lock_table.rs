@@ -426,10 +426,10 @@ mod tests {
         let times = table.locks[&LOCK].wall_times(35 * MS);
         assert_eq!((times.contended, times.unreleased), (35 * MS, 5 * MS));
         assert_eq!(times.held[&10], 30 * MS);
-        for tid in [3, 4] {
-            table.release(tid, 2, stack(6), 40 * MS);
-            table.end(tid, 42 * MS);
-        }
+        table.release(3, 2, stack(6), 40 * MS);
+        table.release(4, 2, stack(6), 40 * MS);
+        table.end(3, 42 * MS);
+        table.end(4, 42 * MS);
         let times = table.locks[&LOCK].wall_times(50 * MS);
         assert_eq!((times.contended, times.unreleased, times.held[&2]), (42 * MS, 0, 10 * MS));
         // The time of a wait whose end was lost belongs to no holder.

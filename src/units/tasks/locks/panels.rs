@@ -262,7 +262,7 @@ impl Locks {
             _ => return ("".into(), "".into()),
         };
         let release = sums(of.holders.iter().filter(|((by, _), _)| *by == tid).map(|((_, stack), ns)| (*stack, *ns)));
-        // A wait for a CPU is no work; the chain shows it.
+        // The chain shows waits for a CPU, which are not work.
         let work = self.deeds(at, is_kernel, &[key], tid).into_iter().find(|(text, ..)| &**text != RUNNABLE);
         let place = match (work, release.first()) {
             (Some((deed, ..)), _) => deed,

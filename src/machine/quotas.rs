@@ -56,11 +56,13 @@ impl Quotas {
         let found: Vec<(String, PathBuf, &'static str)> = limited.take(MAX).collect();
         self.groups.retain(|name, _| found.iter().any(|(known, ..)| known == name));
         let of_target: Vec<String> = self.target.iter().flat_map(|pid| cgroup::of_process(*pid)).collect();
+        // A group above the root of our namespace has no name here.
+        let is_visible = !of_target.iter().any(|path| path.starts_with("/.."));
         for (name, dir, limit) in found {
             let path = format!("/{name}");
             let is_inside =
                 |of: &String| of.strip_prefix(&path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-            let is_of_target = (!self.target.is_empty()).then(|| of_target.iter().any(is_inside));
+            let is_of_target = (!self.target.is_empty() && is_visible).then(|| of_target.iter().any(is_inside));
             if let Some(known) = self.groups.get_mut(&name) {
                 known.of_target = is_of_target;
             } else {

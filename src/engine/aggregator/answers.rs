@@ -199,6 +199,9 @@ impl Aggregator {
         // A target that idled at the start of a live session has its first sample late.
         let has_all = self.live && core.profile.ledger.evicted == 0;
         let from = if has_all { core.times.start.max(self.cleared_at) } else { first };
+        // The current side of a comparison with the past begins at its baseline.
+        let split = question.baseline.as_ref().and_then(|baseline| baseline.split);
+        let from = split.map_or(from, |ns| from.max(core.times.start.saturating_add(ns)));
         if let Some((begin, end)) = question.range {
             let (begin, end) =
                 (core.times.start.saturating_add(begin).max(from), core.times.start.saturating_add(end).min(until));

@@ -16,6 +16,8 @@ const BUSY_PROGRAM: f64 = 0.7;
 /// Context switches of a CPU, and started processes, per second.
 const SWITCHES: f64 = 30_000.0;
 const FORKS: f64 = 50.0;
+/// The same of each CPU: many CPUs start more.
+const FORKS_OF_CPU: f64 = 4.0;
 /// The minimum of CPUs that ended children of the selected processes used.
 const CHILDREN: f64 = 0.05;
 /// Threads that wait for a CPU on average; from the second figure for each CPU it is bad.
@@ -42,7 +44,11 @@ pub(super) fn throttled(totals: &Totals<'_>) -> Option<MachineFinding> {
         filter: crate::filter::equals("container", &worst.name),
     };
     let finding = MachineFinding::new(Cause::Throttled, Severity::Bad, worst.percent / 100.0, figure, look);
-    let others = totals.throttled.iter().filter(|group| group.percent >= THROTTLED && group.name != worst.name).count();
+    let others = totals
+        .throttled
+        .iter()
+        .filter(|group| group.percent >= THROTTLED && mine(group) && group.name != worst.name)
+        .count();
     let others = if others > 0 { format!("; {others} more throttled") } else { String::new() };
     Some(finding.shown_by(format!("{:.0} ms/s, {} is below its demand{others}", worst.ms, worst.file)))
 }
@@ -102,7 +108,8 @@ pub(super) fn switches(totals: &Totals<'_>) -> Option<MachineFinding> {
 pub(super) fn forks(totals: &Totals<'_>) -> Option<MachineFinding> {
     let parents = totals.programs(|one| one.children_ns);
     let own: f64 = parents.iter().map(|one| one.per_second / 1e9).sum();
-    if totals.forks < totals.limit(FORKS) || totals.is_narrowed && own < totals.limit(CHILDREN) {
+    let many = FORKS.max(FORKS_OF_CPU * totals.cpus);
+    if totals.forks < totals.limit(many) || totals.is_narrowed && own < totals.limit(CHILDREN) {
         return None;
     }
     // The kernel counts the new tasks of the whole machine. The CPU time of children that ended hints at their parents.
@@ -112,7 +119,7 @@ pub(super) fn forks(totals: &Totals<'_>) -> Option<MachineFinding> {
         true => (format!("{own:.2} CPUs by ended children"), format!("{rate} on the whole machine")),
         false => (rate, "likely, by the CPU time of ended children".to_owned()),
     };
-    let weight = 0.5 + 0.1 * totals.forks / 1000.0;
+    let weight = (0.35 + 0.1 * totals.forks / many).min(0.7);
     let finding = MachineFinding::new(Cause::Forks, Severity::Look, weight, figure, Look::unit("forks", pid));
     let finding = MachineFinding { confidence: Confidence::Likely, ..finding };
     let cpus = |ns: f64| format!("children {:.2} CPUs", ns / 1e9);
@@ -194,7 +201,9 @@ pub(super) fn asleep(totals: &Totals<'_>) -> Option<MachineFinding> {
     let [on_cpu, queued] = [first.cpu_ns, first.delay_ns].map(|ns| totals.per_second(ns) / 1e9);
     let [ran, waited] = [on_cpu, queued].map(|cpus| (cpus / threads).min(1.0));
     let share = (1.0 - ran - waited).max(0.0);
-    if (1.0 - share) * totals.ease > 1.0 - ASLEEP || on_cpu * totals.ease > MOST_CPU {
+    // Short processes of the selection may do the work.
+    let all = totals.per_second(totals.processes.iter().fold(0, |sum, one| sum + one.used.cpu_ns)) / 1e9;
+    if (1.0 - share) * totals.ease > 1.0 - ASLEEP || all * totals.ease > MOST_CPU {
         return None;
     }
     let figure = match first.threads {

@@ -39,7 +39,7 @@ pub(super) fn disk(totals: &Totals<'_>) -> Option<MachineFinding> {
     let (some, full) = totals.pressure_of("io");
     let is_slow = mean_ns >= totals.limit(SLOW_NS) && rate >= totals.limit(LEAST_REQUESTS);
     let is_pressed = some >= totals.limit(PRESSURE) && busy(worst) >= totals.limit(PRESSED_BUSY);
-    if busy(worst) < totals.limit(DISK_BUSY) && rate < totals.limit(MANY_REQUESTS) && !is_pressed && !is_slow {
+    if busy(worst) < totals.limit(DISK_BUSY) && rate < MANY_REQUESTS && !is_pressed && !is_slow {
         return None;
     }
     let depth = worst.weighted_ms as f64 / 1000.0 / totals.seconds;

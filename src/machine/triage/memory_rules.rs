@@ -17,6 +17,8 @@ const NEAR: f64 = 90.0;
 /// machine with many processes a reading of all takes seconds.
 const GROWTH: f64 = 200e3;
 const GROWTH_READINGS: f64 = 6.0;
+/// The minimum time of steady growth in seconds: a program that starts grows, too.
+const GROWTH_SECONDS: f64 = 6.0;
 /// The maximum of CPUs that it uses, and that it uses or waits for. A program that computes also grows, but uses a CPU
 /// meanwhile, or waits for one the whole time. On a busy machine a process that leaks waits for a CPU as well.
 const GROWTH_CPU: f64 = 0.3;
@@ -89,11 +91,13 @@ pub(super) fn faults(totals: &Totals<'_>) -> Option<MachineFinding> {
 }
 
 pub(super) fn growth(totals: &Totals<'_>) -> Option<MachineFinding> {
+    let reading_seconds = totals.process_seconds / totals.looks.max(1) as f64;
     let per_second = |one: &ProcessTotal| totals.per_second(one.used.grown.max(0) as u64);
     let is_steady = |one: &&ProcessTotal| {
         let cpus = totals.per_second(one.used.cpu_ns) / 1e9;
         let runnable = cpus + totals.per_second(one.used.delay_ns) / 1e9;
         f64::from(one.used.growing) >= totals.limit(GROWTH_READINGS)
+            && f64::from(one.used.growing) * reading_seconds >= totals.limit(GROWTH_SECONDS)
             && per_second(one) >= totals.limit(GROWTH)
             && cpus * totals.ease < GROWTH_CPU
             && runnable * totals.ease < GROWTH_RUNNABLE

@@ -81,6 +81,12 @@ macro_rules! causes {
         }
 
         impl Cause {
+            /// Returns whether a finding is about one process or group.
+            fn is_of_one(self) -> bool {
+                use Cause::{Asleep, Deadlock, Growth, Limit, Locks, Throttled};
+                matches!(self, Asleep | Deadlock | Growth | Limit | Locks | Throttled)
+            }
+
             /// Returns the area to which it belongs.
             pub fn area(self) -> Area {
                 match self {
@@ -267,6 +273,11 @@ impl MachineFinding {
         (self.cause, if let Look::Cpus(cpu) = self.look { cpu } else { None })
     }
 
+    /// Returns whether it is the same finding as an earlier one, about the same process or group.
+    fn continues(&self, earlier: &Self) -> bool {
+        self.id() == earlier.id() && (!self.cause.is_of_one() || self.look == earlier.look)
+    }
+
     fn new(cause: Cause, severity: Severity, weight: f64, figure: String, look: Look) -> Self {
         let (culprit, evidence) = (String::new(), String::new());
         let confidence = Confidence::Counted;
@@ -389,7 +400,10 @@ pub(crate) fn present(history: &ResourceHistory) -> (u64, u64) {
 pub fn findings(input: &TriageInput<'_>) -> Vec<MachineFinding> {
     let now = input.totals(input.range);
     let eased = Totals { ease: STAYS, ..now.clone() };
-    let is_known = |found: &MachineFinding| input.before.iter().any(|known| known.cause == found.cause);
+    // By a lower limit a finding only stays; it becomes no worse.
+    let is_known = |found: &MachineFinding| {
+        input.before.iter().any(|known| found.continues(known) && found.severity <= known.severity)
+    };
     let found =
         |rule: &dyn Fn(&Totals<'_>) -> Option<MachineFinding>| rule(&now).or_else(|| rule(&eased).filter(is_known));
     let mut list: Vec<(Option<usize>, MachineFinding)> = Vec::new();
@@ -411,8 +425,8 @@ pub fn findings(input: &TriageInput<'_>) -> Vec<MachineFinding> {
         );
     }
     let mut list: Vec<MachineFinding> = list.into_iter().map(|(_, found)| found).collect();
-    for found in &mut list {
-        let known = input.before.iter().find(|known| known.id() == found.id());
+    for found in list.iter_mut().filter(|found| found.cause != Cause::Changed) {
+        let known = input.before.iter().find(|known| found.continues(known));
         found.since = known.map_or(found.since, |known| known.since.min(found.since));
     }
     arrange(&mut list, |a, b| {

@@ -1,10 +1,12 @@
-//! A stable order of rows while samples arrive. Rows with the same displayed figure keep their places.
+//! A stable order of rows while samples arrive. Rows with the same displayed figure keep their places, unless they
+//! differ by more than chance.
 //!
 //! Without this rule, such rows would swap every second, which is meaningless, unreadable, and much of the output to a
 //! terminal. Rows whose displayed figures differ are always in order.
 
 use hashbrown::HashMap;
 
+use crate::profile::Acc;
 use crate::query::answer::TopLine;
 use crate::query::question::{Order, Question};
 
@@ -27,9 +29,10 @@ impl StableOrder {
     /// Keeps rows at their previous positions among those with the same displayed figure.
     pub(crate) fn apply_hysteresis(&mut self, lines: &mut Vec<TopLine>, question: &Question) {
         let spec = &question.top;
-        let of: fn(&TopLine) -> f64 = match spec.order {
-            Order::SelfTime => |line| line.own_percent,
-            Order::Children => |line| line.children_percent,
+        type Figures = (fn(&TopLine) -> f64, fn(&TopLine) -> Acc);
+        let (of, weight): Figures = match spec.order {
+            Order::SelfTime => (|line| line.own_percent, |line| line.own),
+            Order::Children => (|line| line.children_percent, |line| line.children),
             Order::Samples | Order::Delta | Order::Ipc | Order::Latency | Order::By(_) => return self.forget(),
         };
         if spec.reversed || question.baseline.is_some() {
@@ -46,6 +49,7 @@ impl StableOrder {
             let below = |above: &&(usize, usize)| {
                 stood.zip(place(above.0)).is_some_and(|(own, other)| own < other)
                     && figure(of(&lines[above.0])) == figure(of(&lines[block.0]))
+                    && !are_apart(weight(&lines[above.0]), weight(&lines[block.0]))
             };
             let up = order.iter().rev().take_while(below).count();
             order.insert(order.len() - up, block);
@@ -63,6 +67,12 @@ impl StableOrder {
     }
 }
 
+/// Returns whether two weights differ by more than chance: by more than a standard deviation.
+fn are_apart(a: Acc, b: Acc) -> bool {
+    let variance = |acc: Acc| (acc.period as f64).powi(2) / acc.samples.max(1) as f64;
+    (a.period as f64 - b.period as f64).powi(2) > variance(a) + variance(b)
+}
+
 /// Returns a percentage in tenths, as it is displayed.
 fn figure(percent: f64) -> i64 {
     (10.0 * percent).round() as i64
@@ -71,7 +81,6 @@ fn figure(percent: f64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::Acc;
     use crate::query::question::TopSpec;
 
     /// A line with a hundredth of its samples as its share.

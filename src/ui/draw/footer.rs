@@ -24,7 +24,8 @@ pub(crate) fn details(model: &Model, views: &Views, on: &mut Canvas<'_>) {
     }
     // Until the rows of another grouping are there, the line says so; then it has the message about them.
     let awaits_rows = model.frame.tab == Tab::Top && model.awaits_rows();
-    if let Some((level, text)) = model.frame.status.as_ref().filter(|_| !awaits_rows) {
+    if let Some((level, text)) = model.frame.status.as_ref().filter(|(level, _)| !awaits_rows || *level == Level::Error)
+    {
         let style = if *level == Level::Error { on.theme.error } else { on.theme.warning };
         return said(text, style, on);
     }

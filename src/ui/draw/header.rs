@@ -343,7 +343,8 @@ fn compared_use(model: &Model) -> Option<String> {
     let is_time = model.event().is_some_and(|event| event.unit.is_time());
     let used = |side: DiffSide| cpus(side.total.period as f64 / 1e9 / side.seconds);
     let is_known = is_time && old.seconds > 0.0 && new.seconds > 0.0;
-    is_known.then(|| format!("{} → {}", used(old), used(new)))
+    let now = model.context.answer.view.cpu_use?.cpus;
+    is_known.then(|| format!("{} → {}", used(old), cpus(now)))
 }
 
 /// Returns the breadcrumb, or its last steps if room is short. A truncated one needs no trailing space.

@@ -51,6 +51,9 @@ impl Model {
 
     pub(crate) fn save(&mut self, path: Option<String>, with_digest: bool) {
         let (path, range) = (path.map(PathBuf::from), self.saved_range());
+        if range.is_some_and(|(from, until)| from >= until) {
+            return self.error("the selected time is before the baseline: B ends the comparison, then S saves it");
+        }
         let request = match with_digest {
             true => OutsideRequest::SaveWithDigest(path, range),
             false => OutsideRequest::Save(path, range),
@@ -64,8 +67,7 @@ impl Model {
         let range = self.clock_range();
         let Some(past) = self.selection.compared_past() else { return range };
         let start = self.context.answer.start;
-        let newest = start.saturating_add(self.context.answer.elapsed_ns).saturating_add(1);
-        let (from, until) = range.unwrap_or((start, newest));
+        let (from, until) = range.unwrap_or((start, u64::MAX));
         Some((from.max(start.saturating_add(past)), until))
     }
 

@@ -56,16 +56,19 @@ pub(crate) fn draw(model: &Model, view: &OverviewState, on: &mut Canvas<'_>) {
     if y > 1 {
         y += 1;
     }
-    for (text, style) in below(model, view, on.theme) {
-        for line in wrap(&text, usize::from(on.area.width.saturating_sub(3))) {
+    let below = below(model, view, on.theme);
+    let end_of_rows = y.saturating_sub(1);
+    for (text, style) in &below {
+        for line in wrap(text, usize::from(on.area.width.saturating_sub(3))) {
             if y < on.area.height {
-                on.put(2, y, &line, style);
+                on.put(2, y, &line, *style);
             }
             y += 1;
         }
     }
     // A low screen has no room for the last lines.
-    if y > on.area.height {
+    let end = if below.is_empty() { end_of_rows } else { y };
+    if end > on.area.height {
         on.put(on.area.width.saturating_sub(1), on.area.height.saturating_sub(1), "…", on.theme.key);
     }
 }

@@ -43,13 +43,19 @@ impl OverviewState {
         let answer = &model.context.answer;
         let range = model.clock_range();
         let filter = model.selection.repeatable_filter(&model.context);
+        let target = model.context.info.whom.process_ids();
+        let is_unknown = !answer.question.processes && answer.view.processes.is_empty() && target.is_empty();
+        // The answer is that of another screen: the processes of the view are not known yet.
+        if is_narrowed(model) && is_unknown && range.is_none() && filter == self.before.0 && !self.findings.is_empty() {
+            return;
+        }
         let (before_filter, before) = std::mem::take(&mut self.before);
         let input = TriageInput {
             // Anomalies of CPUs are known for the present only.
             cpus: if range.is_none() { &model.context.findings } else { &[] },
             processes: &answer.view.processes,
             is_narrowed: is_narrowed(model),
-            target: model.context.info.whom.process_ids(),
+            target,
             before: if range.is_none() && filter == before_filter { &before } else { &[] },
             ..TriageInput::new(history, range.unwrap_or_else(|| triage::present(history)))
         };

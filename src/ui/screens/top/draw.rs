@@ -71,7 +71,8 @@ fn heading(model: &Model, spans: &[TopColumnSpan], on: &mut Canvas<'_>) {
         let style = if ordered { on.theme.head.add_modifier(Modifier::BOLD) } else { on.theme.head };
         let x = span.x + pad as u16;
         let used = on.put(x, 0, &fit_end(&text, room.saturating_sub(pad).max(width(&text).min(room))), style);
-        let note = looked_up(&model.context.answer.view.lines).filter(|_| span.field == TopField::Key(ColumnKey::Sym));
+        let is_symbol = span.field == TopField::Key(ColumnKey::Sym);
+        let note = is_symbol.then(|| looked_up(&model.context.answer.view.lines)).flatten();
         if let Some(note) = note.filter(|note| pad + usize::from(used) + 2 + width(note) <= room) {
             on.put(x + used + 2, 0, note, on.theme.warning);
         }

@@ -283,6 +283,7 @@ impl IngestState {
             return self.back(id.tid, time, id.cpu);
         }
         match Record::decode(header, body, self.inputs.decoder(input).build_ids) {
+            Ok(Record::LostSamples { .. }) if header.misc & misc::FILTERED_SAMPLES != 0 => {}
             Ok(Record::Lost { lost, .. } | Record::LostSamples { lost }) => {
                 self.lose(input, header, body, time, lost);
             }
@@ -339,7 +340,7 @@ impl IngestState {
     pub(super) fn lose_unreported(&mut self) {
         let lost = self.profile.ledger.unreported();
         if lost > 0 {
-            self.units.lose(None, self.units.now(), lost);
+            self.units.lose_last(lost);
         }
     }
 

@@ -344,7 +344,7 @@ impl Units {
 
     /// Applies sums of system calls; `events` maps the source's events to the session's.
     pub(crate) fn add_call_sums(&mut self, reading: &CallReading, events: &[u16], session: &Session) {
-        let Self { list, routes, names, own, .. } = self;
+        let Self { list, routes, names, own, target, .. } = self;
         let event = events.get(usize::from(reading.event)).copied();
         let Some(routes) = event.and_then(|event| routes.get(usize::from(event))) else { return };
         let CallSums { until, sums, open, .. } = &reading.sums;
@@ -360,7 +360,8 @@ impl Units {
                 sums: sums.iter().collect(),
                 open: open.iter().collect(),
             };
-            running.unit.add_sums(&calls, reading.is_narrow, &mut Context::new(session, names, own));
+            let measured = reading.is_narrow.then_some(&*target);
+            running.unit.add_sums(&calls, measured, &mut Context::new(session, names, own));
         }
         self.now = self.now.max(*until);
     }
@@ -416,6 +417,11 @@ impl Units {
             running.lost = running.lost.saturating_add(records);
             running.unit.lost(&LostEvents { cpu, from: from.min(until), until, records });
         }
+    }
+
+    /// Counts losses after the last record: nothing follows that they could mislead.
+    pub(super) fn lose_last(&mut self, records: u64) {
+        self.list.iter_mut().for_each(|running| running.lost = running.lost.saturating_add(records));
     }
 
     /// Marks the losses of all units as a lower limit.

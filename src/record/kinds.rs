@@ -19,6 +19,8 @@ pub mod misc {
     pub(crate) const SWITCH_OUT: u16 = 1 << 13;
     pub(crate) const MMAP_DATA: u16 = 1 << 13;
     pub(crate) const MMAP_BUILD_ID: u16 = 1 << 14;
+    /// `PERF_RECORD_MISC_LOST_SAMPLES_BPF`: a filter of perf dropped the samples.
+    pub(crate) const FILTERED_SAMPLES: u16 = 1 << 15;
 }
 
 /// Length of a record's header.

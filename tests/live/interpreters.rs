@@ -4,6 +4,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::common::process::{Running, with_time};
 use crate::common::{allowed, installed, program, run, skipped};
 
 /// Below `outer`, C code of the interpreter calls back. A program ends after 2.5 s of CPU time, so that the number of
@@ -112,6 +113,24 @@ impl Stage {
 
 fn share(stacks: &[Vec<String>], is_it: impl Fn(&[String]) -> bool) -> f64 {
     stacks.iter().filter(|stack| is_it(stack)).count() as f64 / stacks.len() as f64
+}
+
+/// The program in the kernel writes each name once, also before the events begin, when nothing reads it.
+#[test]
+fn functions_that_ran_before_a_unit_have_names() {
+    let Some(stage) = stage() else { return };
+    let script = stage.dir.path().join("naps.py");
+    let naps = "import time\ndef nap():\n    time.sleep(.02)\nprint('naps', flush=True)\nwhile True:\n    nap()\n";
+    std::fs::write(&script, naps).expect("written");
+    let mut python = Running(Command::new("python3").arg(&script).stdout(Stdio::piped()).spawn().expect("starts"));
+    python.0.stdout.as_mut().expect("a pipe").read_exact(&mut [0; 4]).expect("it naps");
+    let pid = python.pid().to_string();
+    with_time(&[4, 16, 60], |seconds| {
+        let mut waits = program();
+        waits.args(["waits", "--batch", "--panel", "Stacks", "-p", &pid, "--duration", &seconds.to_string()]);
+        let text = String::from_utf8_lossy(&run(&mut waits).stdout).into_owned();
+        if text.contains("nap (naps.py)") { Ok(()) } else { Err(text) }
+    });
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::{CallCounter, Setting};
 use crate::kernel::bpf::calls::{self, LoadError};
-use crate::kernel::monotonic_ns;
+use crate::kernel::{monotonic_ns, procfs};
 
 /// Bytes of `struct thread`, `struct key`, `struct sum` and `struct budget` in call_sums.bpf.c.
 pub(super) const THREAD: usize = 24;
@@ -108,6 +108,15 @@ fn open(key: &[u8], value: &[u8]) -> Option<OpenCall> {
 }
 
 impl CallCounter {
+    /// Returns whether a measured thread still runs.
+    pub(crate) fn has_threads(&self) -> bool {
+        let mut runs = false;
+        let look = |key: &[u8], _: &[u8]| runs = runs || procfs::is_running(half(key, 0) as i32);
+        let threads = self.object.map("threads");
+        let read = threads.is_ok_and(|threads| calls::read_all(threads, (4, THREAD), false, look).is_ok());
+        read && runs
+    }
+
     /// Returns the sums since the previous reading and the calls under way, and begins the next window of single calls.
     pub(crate) fn read(&self) -> Result<CallSums, LoadError> {
         let active = self.get(Setting::Active) & 1;

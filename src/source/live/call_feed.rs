@@ -73,6 +73,16 @@ impl CallFeed {
         Ok(id)
     }
 
+    /// Returns the event by which the programs write to a CPU's ring.
+    pub(super) fn writer(&self, cpu: u32) -> Option<&OwnedFd> {
+        self.writers.get(&cpu)
+    }
+
+    /// Returns whether a measured thread still runs.
+    pub(super) fn has_threads(&self) -> bool {
+        self.counter.has_threads()
+    }
+
     pub(super) fn close(&mut self, cpu: u32) {
         if self.writers.remove(&cpu).is_some() {
             self.counter.write_no_more(cpu);

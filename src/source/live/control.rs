@@ -229,6 +229,8 @@ impl LiveSource {
         if self.target.is_tasks() {
             self.known_tasks = self.tasks();
         }
+        // The counters of events that are closed now would count twice; the next reading has them.
+        self.counted_losses.clear();
         let which = self.choose_calls(which);
         let whos = self.whos();
         let handover = self.attachment.reopen(&which, &whos)?;

@@ -43,6 +43,7 @@ use crate::session::containers::NamedContainer;
 use super::{Batch, Control, Info, Progress, SamplingState, Source, SourceError, SourceEvent, Waker};
 use attach::{Attachment, CounterReadings};
 use attr::{CommonAttrs, Exclude, Rate};
+use call_feed::CallFeed;
 use describe::info;
 pub(crate) use error::OpenError;
 use event_slot::Slot;
@@ -320,6 +321,7 @@ impl LiveSource {
             began = true;
         }
         if began {
+            self.attachment.walks.iter().for_each(StackWalks::name_again);
             // Counting starts from these values. The command is not released yet.
             batch.events.push(SourceEvent::MeasuredSince(monotonic_ns()));
             self.next_counts = monotonic_ns();
@@ -387,7 +389,10 @@ impl LiveSource {
 impl LiveSource {
     /// Returns whether all of the target's tasks and their descendants have ended.
     fn is_gone(&mut self) -> bool {
-        self.target.is_gone() && self.is_hung_up() && !self.tasks().into_iter().any(procfs::is_running)
+        self.target.is_gone()
+            && self.is_hung_up()
+            && !self.attachment.calls.as_ref().is_some_and(CallFeed::has_threads)
+            && !self.tasks().into_iter().any(procfs::is_running)
     }
 }
 

@@ -74,6 +74,7 @@ impl LiveSource {
     pub(super) fn drain(&mut self, batch: &mut Batch) {
         let before = std::mem::replace(&mut self.round_start, monotonic_ns());
         let had = batch.bytes.len();
+        self.attachment.excuse_calls();
         let (rings, mut pipeline) = self.attachment.pipeline(before);
         for (cpu, ring) in rings {
             pipeline.drain(*cpu, ring.drained(), &mut self.read, batch);

@@ -135,12 +135,14 @@ impl FilteredUnit {
         }
     }
 
-    /// Passes the unit sums of system calls. If they are not those of a target, the unit's threads are chosen here.
-    pub fn add_sums(&mut self, calls: &SummedCalls<'_>, is_narrow: bool, cx: &mut Context<'_>) {
+    /// Passes the unit sums of system calls, those of the `measured` threads if not of all. If these are not the unit's,
+    /// its threads are chosen here.
+    pub(crate) fn add_sums(&mut self, calls: &SummedCalls<'_>, measured: Option<&ThreadChoice>, cx: &mut Context<'_>) {
+        let is_all = measured.is_some_and(|measured| self.choice.is_same(measured));
         let mut sums = calls.sums.clone();
-        sums.retain(|sum| is_narrow || self.has_thread(sum.pid, sum.tid, cx));
+        sums.retain(|sum| is_all || self.has_thread(sum.pid, sum.tid, cx));
         let mut open = calls.open.clone();
-        open.retain(|open| is_narrow || self.has_thread(0, open.tid, cx));
+        open.retain(|open| is_all || self.has_thread(0, open.tid, cx));
         self.run(cx, |unit, cx| unit.add_sums(&SummedCalls { sums, open, ..*calls }, cx));
     }
 

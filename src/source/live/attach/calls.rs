@@ -36,6 +36,16 @@ impl Attachment {
         opened
     }
 
+    /// Excuses the records that the programs could not write: they summed these calls.
+    pub(crate) fn excuse_calls(&mut self) {
+        let Some(calls) = &self.calls else { return };
+        let writers = self.rings.keys().filter_map(|cpu| Some((*cpu, calls.writer(*cpu)?)));
+        let lost: Vec<(u32, u64)> = writers.map(|(cpu, writer)| (cpu, self.lost_by(writer))).collect();
+        for (cpu, lost) in lost {
+            self.rings.get_mut(&cpu).into_iter().for_each(|ring| ring.losses.excuse(lost));
+        }
+    }
+
     pub(super) fn is_fed(&self, slot: usize) -> bool {
         self.calls.as_ref().is_some_and(|calls| calls.replaces(slot))
     }

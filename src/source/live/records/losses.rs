@@ -22,6 +22,8 @@ pub(crate) struct RingLosses {
     early: u64,
     /// The counters of events that are closed.
     closed: u64,
+    /// The lost records of a program that sums what it cannot write.
+    excused: u64,
     /// Whether the kernel may have lost records after the last one that was read.
     is_uncertain: bool,
 }
@@ -39,6 +41,12 @@ impl RingLosses {
     /// Called after a drain of `bytes`, before which the ring had `room`. The first record after a loss reports it.
     pub(super) fn drained(&mut self, bytes: usize, room: usize) {
         self.is_uncertain = (self.is_uncertain && bytes == 0) || room < LARGEST;
+    }
+
+    /// Takes the counter of a program whose lost records are no losses, because it sums what it cannot write.
+    pub(crate) fn excuse(&mut self, total: u64) {
+        self.early = self.early.saturating_add(total.saturating_sub(self.excused));
+        self.excused = total;
     }
 
     /// Adds the counter of an event that is closed.
@@ -156,5 +164,24 @@ mod tests {
         assert_eq!([(0, LARGEST), (900, LARGEST)].map(|(bytes, room)| after(bytes, room)), [false, false]);
         assert_eq!([(900, 40), (0, 1 << 20), (0, 1 << 20)].map(|(bytes, room)| after(bytes, room)), [true; 3]);
         assert!(!after(64, 1 << 20), "the next record reports the loss");
+    }
+
+    #[test]
+    fn what_is_summed_instead_is_not_lost() {
+        let mut losses = RingLosses::default();
+        let kernel = |losses: &mut RingLosses, lost: u64| {
+            let mut record = [0; NUMBER_AT + 8];
+            put(&mut record, NUMBER_AT, &lost.to_le_bytes());
+            losses.take(&mut record);
+            u64_at(&record, NUMBER_AT)
+        };
+        losses.excuse(3);
+        assert_eq!(kernel(&mut losses, 5), Some(2));
+        losses.excuse(7);
+        assert_eq!((kernel(&mut losses, 4), kernel(&mut losses, 1), losses.reported), (Some(0), Some(1), 3));
+        // Another program begins.
+        losses.excuse(0);
+        losses.excuse(1);
+        assert_eq!(kernel(&mut losses, 1), Some(0));
     }
 }

@@ -292,6 +292,11 @@ impl StackWalks {
         Ok(())
     }
 
+    /// Lets the program write the names of interpreted functions again. Those of walks before the events began are lost.
+    pub(crate) fn name_again(&self) {
+        self.program.forget_names();
+    }
+
     /// Returns the event by which the program writes to a CPU's ring.
     pub(crate) fn writer(&self, cpu: u32) -> Option<&OwnedFd> {
         self.writers.get(&cpu)

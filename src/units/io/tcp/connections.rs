@@ -204,9 +204,9 @@ impl Connections {
         // The namespace of most connections is not known.
         let unknown = Place { namespace: 0, ..*place };
         let open = |place: &Place| self.sockets.get(place).and_then(|socket| self.open.get(socket));
-        let earlier = || self.before.get(place).or_else(|| self.before.get(&unknown));
+        let exact = open(place).or_else(|| self.before.get(place));
         let ended = || self.ended.get(place).or_else(|| self.ended.get(&unknown));
-        open(place).or_else(|| open(&unknown)).or_else(earlier).or_else(ended)
+        exact.or_else(|| open(&unknown)).or_else(|| self.before.get(&unknown)).or_else(ended)
     }
 
     /// Returns the open connections with these ends in any namespace.

@@ -57,6 +57,11 @@ impl ThreadChoice {
         Self { target, alone, ..Self::default() }
     }
 
+    /// Returns whether the same target was chosen.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.target == other.target && self.alone == other.alone
+    }
+
     pub(crate) fn is_narrow(&self) -> bool {
         self.target != Target::System || self.comms.is_some() || self.groups.is_some() || !self.without.is_empty()
     }

@@ -32,7 +32,7 @@ pub(super) struct LockRow {
     pub(super) holder: Arc<str>,
     holder_in: Arc<str>,
     /// Times by waiter, and by holder, with their stacks.
-    pub(super) sites: WaitSites,
+    pub(super) sites: LockSites,
     holders: Vec<(ThreadStack, u64)>,
 }
 
@@ -87,10 +87,10 @@ fn whole_lock(is_kernel: bool, key: LockKey, name: &LockName) -> (bool, LockKey)
 }
 
 /// Waits of a lock by waiter and stack: their time and number.
-pub(super) type WaitSites = Vec<(ThreadStack, (u64, u64))>;
+pub(super) type LockSites = Vec<(ThreadStack, (u64, u64))>;
 
 /// Returns the waits of a lock, including those that have not ended, the longest first.
-fn wait_sites(table: &LockTable, of: &Lock, now: u64) -> WaitSites {
+fn wait_sites(table: &LockTable, of: &Lock, now: u64) -> LockSites {
     let mut sites = of.sites.clone();
     for (tid, wait, ns) in table.open(of, now) {
         let site = sites.entry((tid, wait.stack)).or_default();

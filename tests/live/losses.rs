@@ -20,11 +20,12 @@ int main() {
 /// The number of `getppid` (arch/x86/entry/syscalls/syscall_64.tbl, include/uapi/asm-generic/unistd.h).
 const GETPPID: u64 = if cfg!(target_arch = "aarch64") { 173 } else { 110 };
 
-/// Each call is two records. Rings of 64 KiB lose many of them, also those of the last calls.
+/// Each call of threads that are chosen by name is two records. Rings of 64 KiB lose many of them, also those of the last calls.
 #[test]
 fn calls_at_the_end_are_counted_or_lost() {
     let Some(load) = CompiledProgram::of("calls", LOAD, &["-O1"]) else { return };
-    let answer = unit_answer(&["syscalls", "-m", "16"], |command| _ = command.arg("--").arg(&load.path));
+    let answer =
+        unit_answer(&["syscalls", "-m", "16", "--comm", "calls"], |command| _ = command.arg("--").arg(&load.path));
     let rows = answer["panels"][0]["rows"].as_array().expect("rows");
     let row = rows.iter().find(|row| row["call"] == "getppid").unwrap_or_else(|| panic!("{answer}"));
     let (calls, lost) = (row["calls"].as_u64().expect("calls"), answer["lost"].as_u64().expect("a number"));

@@ -143,7 +143,9 @@ fn the_load() {
                 }
             };
             std::thread::scope(|scope| {
-                [scope.spawn(calls), scope.spawn(calls), scope.spawn(fails)];
+                scope.spawn(calls);
+                scope.spawn(calls);
+                scope.spawn(fails);
             });
         }
         Ok("reads") => {

@@ -87,7 +87,7 @@ fn pieces(model: &Model, theme: &Theme) -> Vec<Piece> {
     add(fit_end(&cpus, NAMES).into_owned(), theme.text, 9);
     add(if several { String::new() } else { target(model) }, theme.text, 9);
     if let Some(filter) = model.event().and_then(|e| e.filter.as_ref()) {
-        add(fit_end(&format!("capture: {filter}"), 2 * NAMES).into_owned(), theme.warning, 7);
+        add(fit_end(&format!("capture: {filter}"), 2 * NAMES).into_owned(), theme.warning, 11);
     }
     let time = clock(model.context.elapsed_ns());
     let late = model.context.behind.late(model.selection.refresh);

@@ -43,7 +43,7 @@ impl RingLosses {
         self.is_uncertain = (self.is_uncertain && bytes == 0) || room < LARGEST;
     }
 
-    /// Takes the counter of a program whose lost records are no losses, because it sums what it cannot write.
+    /// Takes the counter of a program that sums what it cannot write: its lost records are in the sums.
     pub(crate) fn excuse(&mut self, total: u64) {
         self.early = self.early.saturating_add(total.saturating_sub(self.excused));
         self.excused = total;

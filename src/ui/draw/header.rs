@@ -96,7 +96,7 @@ fn pieces(model: &Model, theme: &Theme) -> Vec<Piece> {
         (Some(_), _, _) => add(format!("■ ended {time}"), theme.warning, STATE),
         (None, true, _) => add(format!("‖ frozen {time} +{}", thousands(answer.newer)), theme.warning, STATE),
         (None, false, _) if flows => match late {
-            Some(seconds) => add(format!("● view {seconds} s old"), theme.error, STATE),
+            Some(seconds) => add(format!("● live, {seconds} s old"), theme.error, STATE),
             None => add(format!("● live {time}"), theme.good, STATE),
         },
         (None, false, _) => add(loading(model), theme.warning, STATE),
@@ -154,7 +154,7 @@ const ROOMY: u16 = 60;
 /// Returns the cells of the longest usual text of a part that changes every second.
 fn reserved(weight: u8) -> usize {
     match weight {
-        STATE => width("● view 9 s old"),
+        STATE => width("● live, 9 s old"),
         SAMPLES | SAMPLES_AND_SPAN => width("999,999 samples"),
         COST => width("own cost 10.0 %"),
         _ => 0,

@@ -11,7 +11,7 @@ use crate::symbols::Resolver;
 use crate::symbols::SymbolOptions;
 use crate::units::kit::{FilteredUnit, Points, Spec};
 
-use super::offline::{name_all, name_late, once};
+use super::offline::{name_all, once};
 use super::read_ahead::{self, ReadAhead};
 use crate::ingest::unit_feed::{BlockedBy, BlockedUnit, UnitAnswer};
 use crate::ingest::{Ingest, IngestState, IntakeOptions};
@@ -213,7 +213,6 @@ impl HeadlessState<'_> {
         let (_, end) = core.units.span(end);
         core.pin_data();
         name_all(core, &mut self.resolver, &mut self.notes);
-        name_late(core, &mut self.resolver);
         let wall_start = core.summary.wall_start(core.times.start);
         let (start, points) = (core.times.start, core.units.take_points());
         let answers = core.unit_answers(None);

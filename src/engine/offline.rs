@@ -210,18 +210,6 @@ fn name_prepared(core: &mut IngestState, resolver: &mut Resolver, notes: &mut Ve
     notes.extend(missing_files::words(session, resolver.take_problems(), Sought::Names, is_here));
 }
 
-/// Names interpreted functions whose names came after their frames.
-pub(super) fn name_late(core: &mut IngestState, resolver: &mut Resolver) {
-    let (session, profile) = (&core.session, &mut core.profile);
-    for frame in profile.frames.unnamed_functions() {
-        let (id, at) = profile.frames.get(frame).place(&session.dsos);
-        let dso = session.dsos.get(id);
-        if let Some(found) = resolver.resolve(dso, at) {
-            profile.frames.set(frame, dso, at, Some(found));
-        }
-    }
-}
-
 /// Removes duplicates: many DSOs, and many probes, may depend on the same missing file.
 pub(super) fn once(notes: Vec<String>) -> Vec<String> {
     let mut said = FxHashSet::default();

@@ -374,13 +374,6 @@ impl Frames {
         list.into_iter().map(FrameId)
     }
 
-    /// Returns the frames of interpreted functions without a name. The record of a name may follow that of a frame.
-    pub(crate) fn unnamed_functions(&self) -> Vec<FrameId> {
-        let is_open = |sym: &Sym| sym.function.is_none() && matches!(sym.kind, DsoKind::Interpreted(_));
-        let open = (0..self.list.len()).filter(|i| self.sym[*i] != NONE && is_open(&self.syms[self.sym[*i] as usize]));
-        open.map(|i| FrameId(i as u32)).collect()
-    }
-
     pub(crate) fn inlined(&self, frame: u32) -> &[u32] {
         if self.inlined.is_empty() || self.hide_inlined {
             return &[];

@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::profile::marks::Marks;
-use crate::record::interpreted::Language;
 use crate::session::{Origin, Session};
 
 fn frame(ip: u64) -> Frame {
@@ -206,18 +205,6 @@ fn what_is_kept_keeps_its_names() {
     // The same function has the same symbol as before, and labels stay.
     s.frames.set(unnamed, &s.app, 0x20, found(0x18, "kept"));
     assert_eq!(s.frames.sym_of(unnamed), s.frames.sym_of(kept));
-}
-
-#[test]
-fn interpreted_functions_without_a_name_are_found_again() {
-    let mut s = stage();
-    let python = s.session.dsos.named("[python]", DsoKind::Interpreted(Language::Python));
-    s.frames.set(FrameId(0), &s.app, 0x10, None);
-    s.frames.set(FrameId(1), &python, 0x20, None);
-    s.frames.set(FrameId(2), &python, 0x30, found(0x28, "main"));
-    assert_eq!(ids(s.frames.unnamed_functions()), [1]);
-    s.frames.set(FrameId(1), &python, 0x20, found(0x18, "late"));
-    assert_eq!(ids(s.frames.unnamed_functions()), [0u32; 0]);
 }
 
 #[test]

@@ -26,9 +26,6 @@ use super::{FLAGS_AT, FRAMES_AT, ID_AT, TASK_AT, WHY_AT};
 /// The maximum number of functions, and of their places in processes.
 const FUNCTIONS: usize = 1 << 17;
 const PLACES: usize = 1 << 18;
-/// The first and the longest pause between requests for missing names; some can never be read.
-const FIRST_PAUSE_NS: u64 = 100_000_000;
-const LONGEST_PAUSE_NS: u64 = 60_000_000_000;
 /// CPython's position of a string's kind in its state.
 const KIND_SHIFT: u8 = 2;
 
@@ -60,9 +57,6 @@ pub(super) struct InterpretedFrames {
     round: Option<(Layout, SampleId)>,
     words: Vec<u64>,
     figures: InterpretedFigures,
-    /// From when on the program is to write all names again if one is missing, and the pause that led to it.
-    next_names: u64,
-    pause_ns: u64,
 }
 
 impl InterpretedFrames {
@@ -105,16 +99,6 @@ impl InterpretedFrames {
         }
     }
 
-    /// Names may also be lost without a record of it, as before the events began.
-    fn name_again(&mut self) {
-        let Some(now) = self.round.as_ref().map(|(_, id)| id.time).filter(|now| *now >= self.next_names) else {
-            return;
-        };
-        self.pause_ns = (self.pause_ns * 2).clamp(FIRST_PAUSE_NS, LONGEST_PAUSE_NS);
-        self.next_names = now.saturating_add(self.pause_ns);
-        self.program.iter().for_each(|program| program.forget_names());
-    }
-
     /// Replaces the groups in a walk by addresses of functions: the first word is the sampled address, the others are
     /// the frames. Appends the records that these need to `out`. Other walks stay as they are.
     pub(super) fn read<'a>(
@@ -126,7 +110,7 @@ impl InterpretedFrames {
         let Some(words) = walk.get(FRAMES_AT..).filter(|_| walk[FLAGS_AT] & MIXED != 0) else { return walk };
         let outermost = self.look(words);
         let (mut runtime, mut leaf, mut hidden, mut language) = (0, None, None, None);
-        let (mut runs, mut has_unread) = (Runs::default(), false);
+        let mut runs = Runs::default();
         let mut frames = std::mem::take(&mut self.words);
         frames.clear();
         for (i, part) in WalkParts::of(words).enumerate() {
@@ -139,7 +123,6 @@ impl InterpretedFrames {
                     let Some(language) = language else { continue };
                     let number = self.number(runtime, function);
                     self.figures.count(language, number != UNREAD);
-                    has_unread |= number == UNREAD;
                     runs.add(frames.len());
                     frames.push(language.address(number));
                 }
@@ -176,9 +159,6 @@ impl InterpretedFrames {
                     }
                 }
             }
-        }
-        if has_unread {
-            self.name_again();
         }
         if let Some(language) = language.filter(|_| outermost.is_some()) {
             let pid = i32_at(walk, TASK_AT).unwrap_or(-1);

@@ -94,8 +94,10 @@ pub(super) fn growth(totals: &Totals<'_>) -> Option<MachineFinding> {
     let reading_seconds = totals.process_seconds / totals.looks.max(1) as f64;
     let per_second = |one: &ProcessTotal| totals.per_second(one.used.grown.max(0) as u64);
     let is_steady = |one: &&ProcessTotal| {
-        let cpus = totals.per_second(one.used.cpu_ns) / 1e9;
-        let runnable = cpus + totals.per_second(one.used.delay_ns) / 1e9;
+        // A compiler runs for a part of the time only.
+        let alive = f64::from(one.seen.max(1)) / totals.looks.max(1) as f64;
+        let cpus = totals.per_second(one.used.cpu_ns) / 1e9 / alive;
+        let runnable = cpus + totals.per_second(one.used.delay_ns) / 1e9 / alive;
         f64::from(one.used.growing) >= totals.limit(GROWTH_READINGS)
             && f64::from(one.used.growing) * reading_seconds >= totals.limit(GROWTH_SECONDS)
             && per_second(one) >= totals.limit(GROWTH)

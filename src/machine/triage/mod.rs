@@ -448,7 +448,8 @@ fn begin(list: &mut [(Option<usize>, MachineFinding)], input: &TriageInput<'_>) 
         }
         let then = Totals { ease: STAYS, ..input.totals((from, until)) };
         for (holds, (rule, found)) in holding.iter_mut().zip(list.iter_mut()) {
-            *holds &= rule.is_some_and(|rule| RULES[rule](&then).is_some());
+            let held = rule.and_then(|rule| RULES[rule](&then));
+            *holds &= held.is_some_and(|held| found.continues(&held));
             if *holds {
                 found.since = from.max(oldest);
             }

@@ -151,6 +151,7 @@ fn storms_are_named_by_who_causes_them() {
         one.processes = vec![process(5, "make", |one| one.children_ns = SECOND / 2)];
     });
     assert_eq!((&*found.figure, &*found.culprit), ("700 new processes and threads/s", "by make 5, children 0.50 CPUs"));
+    assert_eq!(reported(|one| (one.cpus, one.forks) = (64, 200)), [], "many CPUs start more");
     let mut second = calm_second();
     (second.forks, second.processes) = (120, vec![process(5, "bash", |one| one.children_ns = SECOND / 5)]);
     let of_bash = [ProcessSamples { pid: 5, ..ProcessSamples::default() }];
@@ -225,6 +226,24 @@ fn steady_growth_without_work_may_be_a_leak() {
     assert_eq!((&*found.figure, found.look.command()), ("+700.0 kB/s", "perfprof-tui kmemleak -p 5".to_owned()));
     assert_eq!(found.evidence, "likely a leak: 90.0 MB resident, and growing steadily");
     assert_eq!(reported(grows(SECOND * 6 / 10)), [], "a compiler grows while it computes");
+    let starts = |one: &mut Resources| {
+        grows(SECOND / 10)(one);
+        one.processes_ns = SECOND * 4 / 10;
+    };
+    let has_leak = |list: &[MachineFinding]| list.iter().any(|one| one.cause == Cause::Growth);
+    assert!(!has_leak(&reported(starts)), "six readings in less than three seconds");
+    let compiler = process(5, "cc1plus", |one| {
+        (one.grown, one.growing, one.cpu_ns, one.delay_ns) = (700_000, 9, SECOND * 45 / 100, SECOND / 2);
+    });
+    let mut part = vec![calm_second(); 10];
+    part[4..].iter_mut().for_each(|one| one.processes = vec![compiler.clone()]);
+    assert!(!has_leak(&found_in(&seconds(part), &[], false)), "a compiler that began within the range");
+    // Another process has grown before.
+    let leak = |pid| process(pid, "leak", |one| (one.grown, one.growing) = (700_000, 9));
+    let list = (0..40).map(|at| Resources { processes: vec![leak(if at < 25 { 5 } else { 6 })], ..calm_second() });
+    let list = found_in(&seconds(list), &[], false);
+    let growth = list.iter().find(|one| one.cause == Cause::Growth).expect("a leak");
+    assert!(growth.culprit == "leak 6" && growth.since >= 24 * SECOND, "{growth:?}");
     let mut once = vec![calm_second(); 10];
     once[3].processes = vec![process(5, "cache", |one| one.grown = 50_000_000)];
     assert_eq!(found_in(&seconds(once), &[], false), []);
@@ -374,6 +393,10 @@ fn a_finding_does_not_flicker() {
     let first = at(12.0, &[]);
     let since = |list: Vec<MachineFinding>| list.iter().map(|one| one.since).collect::<Vec<_>>();
     assert_eq!((since(at(8.0, &[])), since(at(8.0, &first)), since(at(5.0, &first))), (vec![], vec![0], vec![]));
+    // It is about one group, and gets no worse while its figures fall.
+    let other = MachineFinding { look: Look::Cpus(None), ..first[0].clone() };
+    let milder = MachineFinding { severity: Severity::Look, ..first[0].clone() };
+    assert_eq!((since(at(8.0, &[other])), since(at(8.0, &[milder]))), (vec![], vec![]));
     let history = seconds(vec![of(50.0); 300]);
     let known = [MachineFinding { since: 2 * SECOND, ..first[0].clone() }];
     let input = TriageInput { before: &known, ..TriageInput::new(&history, present(&history)) };
@@ -393,6 +416,20 @@ fn a_selected_process_that_sleeps_leads_to_its_waits() {
     // Figures of the whole machine are left out.
     assert_eq!(calm(&input).join(", "), "0.04 CPUs used, 0.01 waiting for a CPU");
     assert_eq!(findings(&TriageInput { is_narrowed: false, ..input }), []);
+}
+
+/// The compilers of `make` end before they have figures in each interval.
+#[test]
+fn a_process_whose_children_work_is_not_asleep() {
+    let make = process(5, "make", |_| {});
+    let list = (0..10).map(|at| {
+        let compiler = process(100 + at, "cc1", |one| one.cpu_ns = SECOND);
+        Resources { processes: vec![make.clone(), compiler], ..calm_second() }
+    });
+    let history = seconds(list);
+    let pids: Vec<i32> = [5].into_iter().chain(100..110).collect();
+    let input = TriageInput { is_narrowed: true, target: &pids, ..TriageInput::new(&history, present(&history)) };
+    assert!(findings(&input).iter().all(|one| one.cause != Cause::Asleep), "{:?}", findings(&input));
 }
 
 #[test]

@@ -73,9 +73,9 @@ fn are_apart(a: Acc, b: Acc) -> bool {
     (a.period as f64 - b.period as f64).powi(2) > variance(a) + variance(b)
 }
 
-/// Returns a percentage in tenths, as it is displayed.
-fn figure(percent: f64) -> i64 {
-    (10.0 * percent).round() as i64
+/// Returns a percentage as it is displayed: in tenths, and whether it is more than nothing.
+fn figure(percent: f64) -> (i64, bool) {
+    ((10.0 * percent).round() as i64, percent > 0.0)
 }
 
 #[cfg(test)]
@@ -108,6 +108,18 @@ mod tests {
         // A new row is placed by its weight.
         assert_eq!(rows(&[(1, 103), (4, 102), (2, 101), (3, 22)]), [1, 4, 2, 3]);
         assert_eq!(rows(&[(4, 104), (2, 103), (1, 102), (3, 22)]), [1, 4, 2, 3]);
+    }
+
+    /// In small shares of many CPUs, all rows have the same figure.
+    #[test]
+    fn rows_that_differ_by_more_than_chance_are_in_order() {
+        let (mut steady, question) = (StableOrder::default(), Question::default());
+        let mut rows = |rows: &[(u64, u64)]| settled(&mut steady, rows, &question);
+        assert_eq!(rows(&[(1, 4), (2, 0)]), [1, 2]);
+        assert_eq!(rows(&[(2, 4), (1, 3)]), [1, 2]);
+        assert_eq!(rows(&[(2, 4), (1, 0)]), [2, 1]);
+        // `<0.1 %` is more than `0.0 %`.
+        assert_eq!(rows(&[(1, 1), (2, 0)]), [1, 2]);
     }
 
     #[test]

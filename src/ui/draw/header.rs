@@ -49,21 +49,36 @@ pub(crate) fn draw(model: &Model, on: &mut Canvas<'_>) {
     }
 }
 
+/// The parts of the header, in order.
+struct Pieces {
+    list: Vec<Piece>,
+    /// Whether figures still change, so that their parts need room for larger ones.
+    changes: bool,
+}
+
+impl Pieces {
+    fn add(&mut self, text: String, style: Style, weight: u8) {
+        self.add_changing(text, style, weight, "");
+    }
+
+    /// Adds a part that changes every second, with the room of its longest usual text.
+    fn add_changing(&mut self, text: String, style: Style, weight: u8, usual: &str) {
+        if !text.is_empty() {
+            let reserved = if self.changes { width(usual) } else { 0 };
+            self.list.push(Piece { text: clean(&text).into_owned(), style, weight, reserved });
+        }
+    }
+}
+
 fn pieces(model: &Model, theme: &Theme) -> Vec<Piece> {
     let answer = &model.context.answer;
     let flows = model.context.info.origin == Origin::Live || model.context.info.flows;
     let changes = flows && answer.ended.is_none() && model.frame.size.0 >= ROOMY;
-    let mut out = Vec::new();
-    let mut add = |text: String, style, weight| {
-        if !text.is_empty() {
-            let reserved = if changes { reserved(weight) } else { 0 };
-            out.push(Piece { text: clean(&text).into_owned(), style, weight, reserved });
-        }
-    };
+    let mut out = Pieces { list: Vec::new(), changes };
     let several = model.context.info.hosts.are_many();
     let room = if several && model.frame.size.0 >= 120 { 2 * NAMES } else { NAMES };
-    add(fit_end(&hosts(model), room).into_owned(), theme.text, 8);
-    add(if several { String::new() } else { model.context.info.hosts.first().kernel.clone() }, theme.dim, 1);
+    out.add(fit_end(&hosts(model), room).into_owned(), theme.text, 8);
+    out.add(if several { String::new() } else { model.context.info.hosts.first().kernel.clone() }, theme.dim, 1);
     let samples_nothing = model.context.samples_nothing();
     let event = match samples_nothing {
         true => "no sampling event".to_owned(),
@@ -78,64 +93,63 @@ fn pieces(model: &Model, theme: &Theme) -> Vec<Piece> {
     let languages = answer.walked.iter().flat_map(|walked| walked.interpreted.languages());
     let languages: String = languages.map(|language| format!("+{}", language.name())).collect();
     let chains = way.map_or_else(String::new, |way| format!("-g {}{languages}", way.spelling()));
-    add(event, theme.text, 13);
+    out.add(event, theme.text, 13);
     if !samples_nothing {
-        add(rate(model), theme.text, RATE);
+        out.add(rate(model), theme.text, RATE);
     }
-    add(chains, theme.dim, 3);
+    out.add(chains, theme.dim, 3);
     let cpus = if answer.cpus.is_empty() { String::new() } else { format!("CPU {}", answer.cpus) };
-    add(fit_end(&cpus, NAMES).into_owned(), theme.text, 9);
-    add(if several { String::new() } else { target(model) }, theme.text, 9);
+    out.add(fit_end(&cpus, NAMES).into_owned(), theme.text, 9);
+    out.add(if several { String::new() } else { target(model) }, theme.text, 9);
     if let Some(filter) = model.event().and_then(|e| e.filter.as_ref()) {
-        add(fit_end(&format!("capture: {filter}"), 2 * NAMES).into_owned(), theme.warning, 11);
+        out.add(fit_end(&format!("capture: {filter}"), 2 * NAMES).into_owned(), theme.warning, 11);
     }
     let time = clock(model.context.elapsed_ns());
     let late = model.context.behind.late(model.selection.refresh);
-    match (&answer.ended, model.selection.frozen, model.context.info.origin) {
-        (Some(_), _, Origin::Recorded) => add(format!("■ file {time}"), theme.dim, STATE),
-        (Some(_), _, _) => add(format!("■ ended {time}"), theme.warning, STATE),
-        (None, true, _) => add(format!("‖ frozen {time} +{}", thousands(answer.newer)), theme.warning, STATE),
+    let (state, style) = match (&answer.ended, model.selection.frozen, model.context.info.origin) {
+        (Some(_), _, Origin::Recorded) => (format!("■ file {time}"), theme.dim),
+        (Some(_), _, _) => (format!("■ ended {time}"), theme.warning),
+        (None, true, _) => (format!("‖ frozen {time} +{}", thousands(answer.newer)), theme.warning),
         (None, false, _) if flows => match late {
-            Some(seconds) => add(format!("● live, {seconds} s old"), theme.error, STATE),
-            None => add(format!("● live {time}"), theme.good, STATE),
+            Some(seconds) => (format!("● live, {seconds} s old"), theme.error),
+            None => (format!("● live {time}"), theme.good),
         },
-        (None, false, _) => add(loading(model), theme.warning, STATE),
-    }
+        (None, false, _) => (loading(model), theme.warning),
+    };
+    out.add_changing(state, style, 14, "● live, 9 s old");
     if let Some(name) = &model.frame.reading {
-        add(format!("… reading {} to compare", fit(name, NAMES)), theme.warning, 14);
+        out.add(format!("… reading {} to compare", fit(name, NAMES)), theme.warning, 14);
     }
     let retention = model.retention();
     if !samples_nothing {
-        add(model.age_shown().unwrap_or_default(), theme.text, 10);
+        out.add(model.age_shown().unwrap_or_default(), theme.text, 10);
         // Without a known time span, the number of samples is less meaningful.
-        add(
-            counted(answer.view.shown.samples, "sample"),
-            theme.text,
-            if retention.is_some() { SAMPLES_AND_SPAN } else { SAMPLES },
-        );
+        let weight = if retention.is_some() { 7 } else { 12 };
+        out.add_changing(counted(answer.view.shown.samples, "sample"), theme.text, weight, "999,999 samples");
     }
-    add(retention.map_or_else(String::new, |kept| format!("retention {}", clock(kept))), theme.dim, 12);
+    out.add(retention.map_or_else(String::new, |kept| format!("retention {}", clock(kept))), theme.dim, 12);
     let (lost, share) = answer.ledger.lost_samples();
     let lost_text = match lost {
         0 => format!("lost 0{}", answer.ledger.or_more()),
         n => format!("lost {}{} ({})", thousands(n), answer.ledger.or_more(), percent(share)),
     };
-    add(lost_text, if lost > 0 { theme.error } else { theme.dim }, 11);
+    out.add(lost_text, if lost > 0 { theme.error } else { theme.dim }, 11);
     let (lost, share) = answer.ledger.lost_unit_records();
     if lost > 0 {
-        add(format!("units lost {} ({})", thousands(lost), percent(share)), theme.error, 4);
+        out.add(format!("units lost {} ({})", thousands(lost), percent(share)), theme.error, 4);
     }
     if model.context.slow {
-        add("slow link".to_owned(), theme.warning, 8);
+        out.add("slow link".to_owned(), theme.warning, 8);
     }
     if let Some(rate) = model.context.bytes_a_second {
-        add(format!("screen {}/s", bytes(rate as u64)), theme.dim, 10);
+        out.add(format!("screen {}/s", bytes(rate as u64)), theme.dim, 10);
     }
     if model.context.info.origin == Origin::Live {
         let cost = answer.cost.own_percent;
-        add(format!("own cost {cost:.1} %"), if cost > 10.0 { theme.warning } else { theme.dim }, COST);
+        let style = if cost > 10.0 { theme.warning } else { theme.dim };
+        out.add_changing(format!("own cost {cost:.1} %"), style, 2, "own cost 10.0 %");
     }
-    out
+    out.list
 }
 
 /// Maximum width of a name in the header, to leave room for more important parts.
@@ -143,23 +157,8 @@ const NAMES: usize = 24;
 
 /// The weight of the rate, which is adjacent to its event.
 const RATE: u8 = 6;
-/// The weights of parts that change every second.
-const STATE: u8 = 14;
-const SAMPLES: u8 = 12;
-const SAMPLES_AND_SPAN: u8 = 7;
-const COST: u8 = 2;
 /// The width from which parts have room for larger figures.
 const ROOMY: u16 = 60;
-
-/// Returns the cells of the longest usual text of a part that changes every second.
-fn reserved(weight: u8) -> usize {
-    match weight {
-        STATE => width("● live, 9 s old"),
-        SAMPLES | SAMPLES_AND_SPAN => width("999,999 samples"),
-        COST => width("own cost 10.0 %"),
-        _ => 0,
-    }
-}
 
 /// Returns the machine's name, the names of a few, or their number.
 fn hosts(model: &Model) -> String {

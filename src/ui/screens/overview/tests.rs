@@ -17,7 +17,7 @@ use crate::session::machine::quota::ThrottledGroup;
 use crate::source::Info;
 use crate::source::live::Target;
 use crate::ui::screens::overview::state::OverviewState;
-use crate::ui::state::{Tab, ZoomTarget};
+use crate::ui::state::{Level, Tab, ZoomTarget};
 use crate::ui::terminal::run::render;
 use crate::ui::theme::{Depth, Theme};
 use crate::ui::{App, Effect, OutsideRequest, Start};
@@ -185,6 +185,13 @@ fn a_snapshot_leaves_the_baseline_out() {
     app.model.go_to_range((19 * SECOND, 23 * SECOND));
     app.model.save(None, false);
     assert_eq!(saved(&app), Some(Some((20 * SECOND, 23 * SECOND))));
+    let before = app.model.effects.len();
+    app.model.go_to_range((SECOND, 5 * SECOND));
+    app.model.save(None, false);
+    assert!(
+        app.model.effects[before..].iter().all(|effect| !matches!(effect, Effect::Outside(OutsideRequest::Save(..))))
+    );
+    assert!(matches!(&app.model.frame.status, Some((Level::Error, text)) if text.contains("before the baseline")));
 }
 
 /// The map's range is answered from the kept figures: the first ten seconds were calm.

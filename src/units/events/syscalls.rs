@@ -50,8 +50,9 @@ pub(crate) const SPEC: Spec = Spec {
            Lookups and searches take at most 5 % of the time each, and recordings lack them. --paths records the paths and socket \
            addresses that calls name, which costs a second record for each such call; chosen calls have them. \
            Contents of buffers are never shown. On the running machine, BPF programs at raw tracepoints count calls: \
-           the first thousand a second on each CPU are recorded singly, and so are five times as many calls with a \
-           descriptor (fewer above 4 CPUs) and calls above 1 ms or --than; the others are summed in the kernel, by \
+           the first 200 of each reading on each CPU are recorded singly, and so are five times as many calls with a \
+           descriptor (fewer above 4 CPUs) and calls above 1 ms or --than; readings are 200 ms apart, or less with a \
+           shorter --interval; the others are summed in the kernel, by \
            thread, with the same percentiles. The note then has their rate. Lines, 'Slowest', 'Files and peers' and \
            arguments are those of single calls, and notes count the calls that they lack. Each call is recorded if \
            the kernel refuses the programs, for a user, cgroup or container as the target, and with -C, -e, -g, \

@@ -20,6 +20,8 @@ const BTF_LOAD: i64 = 18;
 const MAP_LOOKUP_BATCH: i64 = 24;
 const MAP_LOOKUP_AND_DELETE_BATCH: i64 = 25;
 const F_MMAPABLE: u32 = 1 << 10;
+/// A load takes up to a second on a busy machine; signals that come more often than that are not waited out.
+const MAX_INTERRUPTIONS: u32 = 10;
 
 pub(crate) const ARRAY: u32 = 2;
 pub(crate) const PROG_ARRAY: u32 = 3;
@@ -249,6 +251,8 @@ pub(crate) fn btf(bytes: &[u8]) -> Result<OwnedFd, Errno> {
 }
 
 /// Loads a program for events. The error has the last line of the verifier's log.
+///
+/// A signal interrupts the verifier with EAGAIN, and it begins again.
 pub(crate) fn load(code: &BpfCode<'_>) -> Result<OwnedFd, LoadError> {
     let attr = || {
         let mut attr = Attr::of(&[code.runs as u32, code.instructions.len() as u32])
@@ -260,7 +264,7 @@ pub(crate) fn load(code: &BpfCode<'_>) -> Result<OwnedFd, LoadError> {
         }
         attr
     };
-    attr().make(PROG_LOAD).map_err(|errno| {
+    until_uninterrupted(|| attr().make(PROG_LOAD)).map_err(|errno| {
         let mut log = vec![0u8; 256 << 10];
         // A late rejection writes a longer log. Newer kernels truncate it; the call fails either way.
         let _ = attr().with(6, 1).with(7, log.len() as u32).point(8, log.as_mut_ptr()).make(PROG_LOAD);
@@ -269,6 +273,12 @@ pub(crate) fn load(code: &BpfCode<'_>) -> Result<OwnedFd, LoadError> {
         let last = text.lines().rev().find(|line| !line.starts_with("processed") && !line.is_empty());
         LoadError { errno, log: last.unwrap_or_default().to_owned() }
     })
+}
+
+/// Repeats a call that signals interrupt with EAGAIN, at most [`MAX_INTERRUPTIONS`] times.
+fn until_uninterrupted<T>(call: impl Fn() -> Result<T, Errno>) -> Result<T, Errno> {
+    let interrupted = (0..MAX_INTERRUPTIONS).map(|_| call()).find(|result| !matches!(result, Err(Errno::AGAIN)));
+    interrupted.unwrap_or_else(call)
 }
 
 /// Attaches a program of type `RawTracepoint` to a tracepoint until the descriptor is closed.
@@ -283,4 +293,27 @@ pub(crate) fn verified(program: BorrowedFd<'_>) -> Result<u32, Errno> {
     let words = [program.as_raw_fd() as u32, size_of_val(&info) as u32];
     Attr::of(&words).point(2, info.as_mut_ptr()).call(OBJ_GET_INFO_BY_FD)?;
     Ok(info[54])
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn a_load_that_a_signal_interrupts_begins_again() {
+        let calls = Cell::new(0);
+        let load = |interruptions: u32, end: Result<u32, Errno>| {
+            calls.set(0);
+            until_uninterrupted(|| {
+                calls.set(calls.get() + 1);
+                if calls.get() <= interruptions { Err(Errno::AGAIN) } else { end }
+            })
+        };
+        assert_eq!((load(0, Ok(7)), calls.get()), (Ok(7), 1));
+        assert_eq!((load(3, Ok(7)), calls.get()), (Ok(7), 4));
+        assert_eq!((load(3, Err(Errno::PERM)), calls.get()), (Err(Errno::PERM), 4), "other errors are final");
+        assert_eq!(load(u32::MAX, Ok(7)), Err(Errno::AGAIN), "it ends");
+    }
 }

@@ -17,6 +17,8 @@ const HOLD_BYTES: usize = 128 << 10;
 const HOLD: Duration = Duration::from_millis(600);
 /// The time after the start in which every tick is delivered at once.
 const EAGER: Duration = Duration::from_secs(2);
+/// The interval of looking at the private memory, which costs as much as draining a ring.
+const LOOK: Duration = Duration::from_millis(100);
 
 pub(super) struct Feeder {
     pub(super) source: Box<dyn Source>,
@@ -29,6 +31,8 @@ pub(super) struct Feeder {
     /// The maximum bytes of records that the worker has not processed yet.
     pub(super) most_waiting: usize,
     pub(super) is_bounded: bool,
+    /// When the private memory was looked at.
+    pub(super) looked: Option<Instant>,
 }
 
 /// A message of the source's thread.
@@ -55,9 +59,7 @@ impl Feeder {
                 batch.events.push(SourceEvent::Reply(reply));
             }
             let step = self.source.next(&mut batch);
-            if self.is_bounded {
-                self.shared.held.look();
-            }
+            self.look();
             priority.keep();
             let wanted = self.shared.wanted.swap(false, Ordering::Relaxed);
             if matches!(step, Ok(Progress::More))
@@ -82,22 +84,29 @@ impl Feeder {
         }
     }
 
+    /// Looks at the private memory if it is bounded.
+    fn look(&mut self) {
+        if self.is_bounded && self.looked.is_none_or(|looked| looked.elapsed() >= LOOK) {
+            self.looked = Some(Instant::now());
+            self.shared.held.look();
+        }
+    }
+
     /// Delivers a message. While the queue is full, records stay in the rings, where the kernel counts lost ones.
     fn deliver(&mut self, message: SourceMessage) -> bool {
         let bytes = match &message {
             SourceMessage::Batch(batch) => batch.bytes.len(),
             SourceMessage::End(_) => 0,
         };
-        let waiting = &self.shared.held.waiting;
+        let shared = self.shared.clone();
+        let waiting = &shared.held.waiting;
         if waiting.load(Ordering::Relaxed) > self.most_waiting {
             self.shared.queue_full.fetch_add(1, Ordering::Relaxed);
         }
         while waiting.load(Ordering::Relaxed) > self.most_waiting && !self.shared.stop.load(Ordering::Relaxed) {
             std::thread::sleep(Duration::from_millis(2));
             // Memory peaks now, during a long answer.
-            if self.is_bounded {
-                self.shared.held.look();
-            }
+            self.look();
         }
         waiting.fetch_add(bytes, Ordering::Relaxed);
         match self.batches.try_send(message) {

@@ -247,6 +247,7 @@ impl Engine {
             live,
             realtime,
             is_bounded: whole.is_bounded(),
+            looked: None,
             most_waiting: whole.waiting(),
         };
         let profile = crate::kernel::thread("profile", move || worker.run())?;

@@ -55,7 +55,7 @@ pub struct Host {
     /// Exited threads, oldest first, and whether their processes ended with them.
     leaving: VecDeque<(u64, TaskRecord, bool)>,
     pub(super) groups: Groups,
-    pub(super) cmdlines: FxHashMap<i32, Arc<str>>,
+    pub(super) cmdlines: FxHashMap<i32, Option<Arc<str>>>,
     pub(crate) log: SideLog,
 }
 

@@ -186,8 +186,8 @@ impl Session {
         }
         let first = self.here().threads.get(&pid).map(|first| &first.comm).filter(|name| !is_unnamed(pid, name));
         let program = first.unwrap_or(&comm).clone();
-        let group = self.group_of(pid, cgroup);
         let cmdline = self.cmdline(pid);
+        let group = self.group_of(pid, cgroup);
         let id = self.tasks.id(Task { host: self.at, pid, tid, comm, program, cmdline, cgroup: group });
         let here = self.here_mut();
         here.log.want(pid);
@@ -203,19 +203,18 @@ impl Session {
             return Arc::default();
         }
         if let Some(known) = self.here().cmdlines.get(&pid) {
-            return known.clone();
+            return known.clone().unwrap_or_default();
         }
-        let text = command_line(pid);
-        let text = self.intern(text.as_bytes());
+        let text = command_line(pid).map(|text| self.intern(text.as_bytes()));
         self.here_mut().cmdlines.insert(pid, text.clone());
-        text
+        text.unwrap_or_default()
     }
 
     /// Returns the command line of a process when it was first seen, else the current one; empty if unknown.
     pub(crate) fn cmdline_of(&self, pid: i32) -> Arc<str> {
         match self.here().cmdlines.get(&pid) {
-            Some(known) => known.clone(),
-            None if self.origin == Origin::Live && pid > 0 => command_line(pid).into(),
+            Some(known) => known.clone().unwrap_or_default(),
+            None if self.origin == Origin::Live && pid > 0 => command_line(pid).unwrap_or_default().into(),
             None => Arc::default(),
         }
     }
@@ -228,7 +227,10 @@ impl Session {
         if let Some(found) = self.here().groups.found(pid) {
             return found.unwrap_or(told);
         }
-        let path = cgroup_of_process(pid).map(|path| self.intern(path.as_bytes()));
+        // Most samples of short processes arrive after their end.
+        let has_gone = self.here().cmdlines.get(&pid).is_some_and(Option::is_none);
+        let path = if has_gone { None } else { cgroup_of_process(pid) };
+        let path = path.map(|path| self.intern(path.as_bytes()));
         let (id, fresh) = self.here_mut().groups.find(pid, path.as_ref());
         if let (Some(id), Some(path), true) = (id, path, fresh) {
             self.note(0, SideBandEvent::Cgroup { id, path });
@@ -345,11 +347,12 @@ impl Session {
     }
 }
 
-fn command_line(pid: i32) -> String {
-    let bytes = procfs::cmdline(pid).unwrap_or_default();
+/// Returns the command line of a process; `None` if it has gone.
+fn command_line(pid: i32) -> Option<String> {
+    let bytes = procfs::cmdline(pid)?;
     let words: Vec<String> =
         bytes.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).trim().to_owned()).collect();
-    words.join(" ").trim_end().to_owned()
+    Some(words.join(" ").trim_end().to_owned())
 }
 
 /// Returns the path of a running process's cgroup; if there are several, that of a container.

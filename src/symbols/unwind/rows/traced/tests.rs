@@ -25,6 +25,14 @@ fn plain(n: i64) -> Rule {
     sp(n, Saved::Same)
 }
 
+/// The rule after the frame register was saved, by the stack pointer.
+fn saved(n: i64) -> Rule {
+    sp(n, Saved::At(-16))
+}
+
+/// The rule of a function whose frame register has the address of the caller's value.
+const FRAMED: Rule = Rule::Frame { cfa: Cfa::Fp(16), saved: Saved::At(-16), caller: Caller::OnTop };
+
 /// Adds padding: code that is too short is not analyzed.
 fn filled(code: &[u8]) -> Vec<u8> {
     [code, &[0x90; 16]].concat()
@@ -42,9 +50,25 @@ fn pushes_and_room_are_counted() {
 fn a_frame_register_holds_where_the_stack_pointer_is_computed() {
     // push rbp; mov rbp,rsp; and rsp,-32; sub rsp,rax; leave; ret
     let code = [0x55, 0x48, 0x89, 0xe5, 0x48, 0x83, 0xe4, 0xe0, 0x48, 0x29, 0xc4, 0xc9, 0xc3];
-    let framed = Rule::Frame { cfa: Cfa::Fp(16), saved: Saved::At(-16), caller: Caller::OnTop };
-    let saved = sp(16, Saved::At(-16));
-    let expected = [(0, plain(8)), (1, saved), (4, saved), (8, framed), (11, framed), (12, plain(8))];
+    let expected = [(0, plain(8)), (1, saved(16)), (4, FRAMED), (8, FRAMED), (11, FRAMED), (12, plain(8))];
+    assert_eq!(rules(&filled(&code), &[0]), expected);
+}
+
+/// Functions of V8 remove their arguments, which the code after a call cannot know.
+#[test]
+fn a_frame_register_holds_where_a_called_function_removes_its_arguments() {
+    // push rbp; mov rbp,rsp; push rsi; push rdi; call +0x20; mov rsp,rbp; pop rbp; ret
+    let code = [0x55, 0x48, 0x89, 0xe5, 0x56, 0x57, 0xe8, 0x20, 0, 0, 0, 0x48, 0x8b, 0xe5, 0x5d, 0xc3];
+    let framed = [4, 5, 6, 11, 14].map(|at| (at, FRAMED));
+    let expected = [&[(0, plain(8)), (1, saved(16))][..], &framed, &[(15, plain(8))]].concat();
+    assert_eq!(rules(&filled(&code), &[0]), expected);
+    // push rbp; sub rsp,16; lea rbp,[rsp+8]; call +0x20; add rsp,16; pop rbp; ret: not the address of the saved one.
+    let code = [
+        0x55, 0x48, 0x83, 0xec, 0x10, 0x48, 0x8d, 0x6c, 0x24, 8, 0xe8, 0x20, 0, 0, 0, 0x48, 0x83, 0xc4, 0x10, 0x5d,
+        0xc3,
+    ];
+    let below = |at| (at, sp(32, Saved::At(-16)));
+    let expected = [(0, plain(8)), (1, saved(16)), below(5), below(10), below(15), (19, saved(16)), (20, plain(8))];
     assert_eq!(rules(&filled(&code), &[0]), expected);
 }
 
@@ -90,8 +114,8 @@ fn what_a_computed_jump_leads_to_has_the_stack_of_the_jump() {
 fn paths_meet_where_one_of_them_has_used_the_frame_register() {
     // push rbp; test eax,eax; je +2; xor ebp,ebp; nop; pop rbp; ret
     let code = [0x55, 0x85, 0xc0, 0x74, 0x02, 0x31, 0xed, 0x90, 0x5d, 0xc3];
-    let saved = sp(16, Saved::At(-16));
-    let expected = [(0, plain(8)), (1, saved), (3, saved), (5, saved), (7, saved), (8, saved), (9, plain(8))];
+    let saved = [1, 3, 5, 7, 8].map(|at| (at, saved(16)));
+    let expected = [&[(0, plain(8))][..], &saved, &[(9, plain(8))]].concat();
     assert_eq!(rules(&filled(&code), &[0]), expected);
 }
 

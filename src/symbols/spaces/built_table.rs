@@ -7,7 +7,6 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 use rustc_hash::FxHashSet;
 
 use super::cpu_budget::CpuBudget;
-use crate::kernel::ThreadPriority;
 use crate::symbols::bytes::Bytes;
 use crate::symbols::elf::program::{ElfProgram, Segment};
 use crate::symbols::unwind::rows::{self, NoRows, UnwindRows};
@@ -55,12 +54,12 @@ pub(crate) struct BuildRequest {
 pub(crate) type Done = (BuildRequest, BuiltTable);
 
 /// Starts the thread that builds tables of large files. It builds one after the other, the smallest first, until all
-/// senders are dropped.
+/// senders are dropped. It has no priority over the programs that wait for the tables: a file can take a second of CPU
+/// time, and its stacks are taken by frame pointers until then.
 pub(crate) fn start(hasher: RandomState) -> io::Result<(Sender<BuildRequest>, Receiver<Done>)> {
     let ((jobs, wanted), (done, made)) = (unbounded::<BuildRequest>(), unbounded());
     let work = move || {
         let (mut budget, mut known) = (CpuBudget::new(), FxHashSet::default());
-        let mut priority = ThreadPriority::ahead();
         let mut waiting: Vec<BuildRequest> = Vec::new();
         while let Some(job) = next(&mut waiting, &wanted) {
             let made = BuiltTable::of(&job.bytes, &hasher, |digest| !known.insert(digest) && !job.anew);
@@ -69,7 +68,6 @@ pub(crate) fn start(hasher: RandomState) -> io::Result<(Sender<BuildRequest>, Re
                 return;
             }
             budget.pause();
-            priority.keep();
         }
     };
     crate::kernel::thread("large tables", work)?;

@@ -2,20 +2,22 @@
 
 use prost::Message;
 
-/// Declares messages of profile.proto. Each field has its original type, its name and type here, and its number.
+/// Declares messages of a .proto file. Each field has its original type, its name and type here, and its number.
 macro_rules! messages {
-    ($($Name:ident { $([$($of:ident),+] $field:ident: $Type:ty = $number:literal;)+ })+) => {$(
-        #[doc = concat!("`message ", stringify!($Name), "` of profile.proto.")]
+    ($file:literal, $($Name:ident { $([$($of:tt)+] $field:ident: $Type:ty = $number:literal;)+ })+) => {$(
+        #[doc = concat!("`message ", stringify!($Name), "` of ", $file, ".")]
         #[derive(Clone, PartialEq, Message)]
-        #[expect(missing_docs, reason = "pprof's names, see profile.proto")]
+        #[expect(missing_docs, reason = "the names of the .proto file")]
         pub struct $Name {
-            $(#[prost($($of),+, tag = $number)]
+            $(#[prost($($of)+, tag = $number)]
             pub $field: $Type,)+
         }
     )+};
 }
+pub(crate) use messages;
 
 messages! {
+    "profile.proto",
     ValueType {
         [int64] kind: i64 = "1";
         [int64] unit: i64 = "2";

@@ -17,7 +17,7 @@ use crate::query::Data;
 
 listed! {
     /// All formats, in the order of the help.
-    pub const FORMATS: ExportFormat = FORMAT of folded, svg, pprof, firefox, speedscope, otlp, copy;
+    pub const FORMATS: ExportFormat = FORMAT of folded, svg, pprof, firefox, speedscope, perfetto, otlp, copy;
 }
 
 /// A format of `export`. Defines the command line, its help and its completion.

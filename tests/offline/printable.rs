@@ -5,6 +5,7 @@ use std::process::Output;
 
 use crate::common;
 use crate::common::program;
+use perfprof_tui::export::perfetto::messages::Trace;
 use perfprof_tui::export::pprof::Profile;
 use perfprof_tui::kernel::attr::{Attr, Flag, sample};
 use perfprof_tui::kernel::files::NewFile;
@@ -64,6 +65,22 @@ fn harmless(what: &str, bytes: &[u8]) {
     assert!(bad.is_none(), "{what} has {bad:?}: {text:?}");
     let forged = lines.lines().find(|line| line.trim_start_matches("perfprof-tui: ").starts_with(FORGED));
     assert!(forged.is_none(), "{what}: {text}");
+}
+
+/// The names in a trace: of the event, processes, threads, functions and files.
+fn texts_of(trace: &Trace) -> Vec<String> {
+    let mut texts = Vec::new();
+    for packet in &trace.packet {
+        let defaults = packet.trace_packet_defaults.as_ref().and_then(|all| all.perf_sample_defaults.as_ref());
+        texts.extend(defaults.and_then(|of| of.timebase.as_ref()).map(|timebase| timebase.name().to_owned()));
+        let track = packet.track_descriptor.as_ref();
+        texts.extend(track.and_then(|track| track.process.as_ref()).map(|of| of.process_name().to_owned()));
+        texts.extend(track.and_then(|track| track.thread.as_ref()).map(|of| of.thread_name().to_owned()));
+        let Some(new) = &packet.interned_data else { continue };
+        let names = new.function_names.iter().chain(&new.mapping_paths);
+        texts.extend(names.map(|name| String::from_utf8(name.str().to_vec()).expect("UTF-8")));
+    }
+    texts
 }
 
 fn tried(words: &[&str]) -> Output {
@@ -140,6 +157,11 @@ fn no_command_and_no_format_lets_a_control_character_through() {
             harmless(format, &bytes);
         }
     }
+    let out = dir.path().join("perfetto");
+    with(&["export", "--to", "perfetto", "-o", out.to_str().expect("text")]);
+    let texts = texts_of(&Trace::decode(&*std::fs::read(&out).expect("there")).expect("a trace"));
+    assert!(texts.iter().filter(|text| text.contains('␛')).count() >= 4, "{texts:?}");
+    texts.iter().for_each(|text| harmless("perfetto", text.as_bytes()));
     for format in ["text", "csv", "json", "folded", "svg"] {
         tried(&["diff", file, file, "--format", format, "--per", "nothing", "--kallsyms", kallsyms]);
         // Compared with a recording without samples of that name: all samples are gone.

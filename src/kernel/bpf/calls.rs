@@ -189,6 +189,16 @@ impl MappedValue {
         Ok(Self { fd, value })
     }
 
+    /// A value that no map has.
+    #[cfg(test)]
+    pub(crate) fn staged(size: usize) -> Self {
+        let len = size.next_multiple_of(rustix::param::page_size());
+        let fd = rustix::fs::memfd_create("value", rustix::fs::MemfdFlags::CLOEXEC).expect("made");
+        rustix::fs::ftruncate(&fd, len as u64).expect("sized");
+        let value = Shared::map(fd.as_fd(), len, ProtFlags::READ | ProtFlags::WRITE, 0).expect("mapped");
+        Self { fd, value }
+    }
+
     /// Maps the value of an existing map of this kind, of `size` bytes.
     pub(crate) fn of(map: BorrowedFd<'_>, size: usize) -> Result<Self, Errno> {
         let fd = map.try_clone_to_owned().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::MFILE))?;

@@ -154,6 +154,15 @@ impl CallCounter {
         Ok(counter)
     }
 
+    /// Programs that are not loaded: they have settings, but no maps.
+    #[cfg(test)]
+    pub(crate) fn staged() -> Self {
+        let (settings, barrier) = (MappedValue::staged(SETTINGS_BYTES), MappedValue::staged(8));
+        let of = CallSettings { narrow: false, inherit: false, tracepoint: 0, policy: Arc::default() };
+        let object = LoadedObject::staged(std::fs::File::open("/dev/null").expect("there").into());
+        Self { object, of, settings, barrier, attached: Vec::new(), cpus: 1 }
+    }
+
     pub(crate) fn settings(&self) -> &CallSettings {
         &self.of
     }

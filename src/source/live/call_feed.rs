@@ -53,6 +53,13 @@ impl CallFeed {
         Ok(Self { counter, wanted, writers: BTreeMap::new(), is_on: false, read_at: monotonic_ns(), lost: 0 })
     }
 
+    /// Programs that are not loaded.
+    #[cfg(test)]
+    pub(super) fn staged(wanted: SummedTarget) -> Self {
+        let counter = CallCounter::staged();
+        Self { counter, wanted, writers: BTreeMap::new(), is_on: false, read_at: 0, lost: 0 }
+    }
+
     /// Whether a slot's event is replaced by the programs.
     pub(super) fn replaces(&self, slot: usize) -> bool {
         slot == self.wanted.enter || slot == self.wanted.exit

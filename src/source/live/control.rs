@@ -231,9 +231,13 @@ impl LiveSource {
         }
         // The counters of events that are closed now would count twice; the next reading has them.
         self.counted_losses.clear();
-        let which = self.choose_calls(which);
+        let (which, replaced) = self.choose_calls(which);
         let whos = self.whos();
-        let handover = self.attachment.reopen(&which, &whos)?;
+        let reopened = self.attachment.reopen(&which, &whos);
+        if let Some(replaced) = replaced.filter(|_| reopened.is_err()) {
+            self.restore_calls(replaced);
+        }
+        let handover = reopened?;
         self.request_tables();
         self.settle_later();
         if !handover.new.is_empty() {
@@ -414,16 +418,24 @@ impl LiveSource {
             self.chosen = before;
             return Err(line(&error));
         }
-        let mut batch = std::mem::take(&mut self.pending);
-        let changes = self.follow_cpus(&mut batch);
-        // CPUs change because the user chose them: only failures are reported.
-        changes.iter().filter(|change| change.is_failure()).for_each(|change| batch.note(change.note()));
-        self.pending = batch;
-        if self.attachment.calls.is_some() {
-            // Calls are summed only on all CPUs.
-            self.reopen(&[]).map_err(|error| line(&error))?;
+        self.open_chosen_cpus();
+        // Calls are summed only on all CPUs.
+        if self.attachment.calls.is_some()
+            && let Err(error) = self.reopen(&[])
+        {
+            self.chosen = before;
+            self.open_chosen_cpus();
+            return Err(line(&error));
         }
         Ok(format!("sampling CPU {} now", cpus::format_list(list)))
+    }
+
+    /// Opens and closes CPUs by the user's choice. Only failures are reported.
+    fn open_chosen_cpus(&mut self) {
+        let mut batch = std::mem::take(&mut self.pending);
+        let changes = self.follow_cpus(&mut batch);
+        changes.iter().filter(|change| change.is_failure()).for_each(|change| batch.note(change.note()));
+        self.pending = batch;
     }
 
     /// Reports floods without reducing the sampling rate.

@@ -136,7 +136,7 @@ impl Attachment {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::event::{CallGraph, Event, Rate};
     use crate::kernel::attr::{Attr, read_format};
@@ -153,8 +153,12 @@ mod tests {
     }
 
     fn source_on(sys: FakeSys) -> LiveSource {
+        source_of(vec![Event::cpu_clock()], sys)
+    }
+
+    pub(in crate::source::live) fn source_of(events: Vec<Event>, sys: FakeSys) -> LiveSource {
         let config = LiveConfig {
-            events: vec![Event::cpu_clock()],
+            events,
             rate: Rate::Frequency(99),
             chains: CallGraph::None,
             force: true,

@@ -14,6 +14,9 @@ use super::{LiveSource, Target};
 /// The note of the events that the programs replace.
 const NOTE: &str = "for units, calls are summed by a BPF program; only single calls are recorded";
 
+/// The programs before a change, until the change has succeeded.
+pub(super) struct ReplacedCalls(Option<CallFeed>);
+
 impl LiveSource {
     /// Returns what the programs would replace, if units take sums and the target is one that the programs know.
     fn wanted_calls(&self) -> Option<SummedTarget> {
@@ -38,19 +41,20 @@ impl LiveSource {
         (is_known && is_whole && a.rights.system_wide() && !a.calls_refused).then_some(wanted)
     }
 
-    /// Attaches or detaches the programs that sum calls. Returns the slots whose events must be opened again in addition
-    /// to `which`.
-    pub(super) fn choose_calls(&mut self, which: &[usize]) -> Vec<usize> {
+    /// Attaches or detaches the programs that sum calls. Returns `which` with the slots whose events must be opened
+    /// again, and the earlier programs for [`Self::restore_calls`] if anything changed.
+    pub(super) fn choose_calls(&mut self, which: &[usize]) -> (Vec<usize>, Option<ReplacedCalls>) {
         let mut which = which.to_vec();
         let wanted = self.wanted_calls();
         if self.attachment.calls.as_ref().map(|calls| &calls.wanted) == wanted.as_ref() {
-            return which;
+            return (which, None);
         }
         self.attachment.stop_calls();
         let mut last = Batch::default();
         self.read_calls(true, &mut last);
         self.pending.events.append(&mut last.events);
-        if let Some(before) = self.attachment.calls.take() {
+        let before = self.attachment.calls.take();
+        if let Some(before) = &before {
             which.extend(self.attachment.note_calls(&before.wanted, None));
         }
         if let Some(wanted) = wanted {
@@ -64,7 +68,19 @@ impl LiveSource {
         }
         which.sort_unstable();
         which.dedup();
-        which
+        (which, Some(ReplacedCalls(before)))
+    }
+
+    /// Undoes [`Self::choose_calls`] if the events that the programs replace, or replaced, could not be opened. The
+    /// earlier programs begin again with the next batch.
+    pub(super) fn restore_calls(&mut self, ReplacedCalls(before): ReplacedCalls) {
+        if let Some(failed) = self.attachment.calls.take() {
+            self.attachment.note_calls(&failed.wanted, None);
+        }
+        if let Some(before) = &before {
+            self.attachment.note_calls(&before.wanted, Some(NOTE));
+        }
+        self.attachment.calls = before;
     }
 
     fn attach_calls(&mut self, wanted: SummedTarget) -> Result<(), String> {
@@ -100,5 +116,34 @@ impl LiveSource {
             Ok(reading) => batch.events.push(SourceEvent::CallSums(reading)),
             Err(error) => batch.note(format!("sums of system calls cannot be read: {}", refused_program(&error, "").0)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{Event, Rate};
+    use crate::kernel::fake::FakeSys;
+    use crate::kernel::sys::Errno;
+    use crate::source::live::poll_loop::tests::source_of;
+
+    /// As when the limit of open files is reached.
+    #[test]
+    fn programs_stay_attached_if_the_events_in_their_place_cannot_be_opened() {
+        let sys = FakeSys::new(|attr, _, _| if attr.period_or_freq == 7 { Err(Errno::MFILE) } else { Ok(()) });
+        let mut source = source_of(vec![Event::cpu_clock(), Event::cpu_clock()], sys);
+        // No unit wants sums, so that the next change detaches the programs.
+        let wanted =
+            SummedTarget { enter: 0, exit: 1, policy: Default::default(), inherit: false, target: Target::System };
+        source.attachment.calls = Some(CallFeed::staged(wanted.clone()));
+        source.attachment.note_calls(&wanted, Some(NOTE));
+        let mut change = |rate: Rate| {
+            source.attachment.slots[0].event.set_rate(rate);
+            let is_done = source.reopen(&[]).is_ok();
+            let is_attached = source.attachment.calls.as_ref().is_some_and(|calls| calls.wanted == wanted);
+            (is_done, is_attached, source.attachment.slots[1].note.is_some())
+        };
+        assert_eq!(change(Rate::Period(7)), (false, true, true));
+        assert_eq!(change(Rate::Period(8)), (true, false, false));
     }
 }

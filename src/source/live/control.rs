@@ -370,7 +370,7 @@ impl LiveSource {
                 self.read_rest();
             }
             // Its records until the events are reopened are skipped.
-            let before = self.attachment.walks.take().map(|before| before.pairs.writers);
+            let before = self.attachment.detach_walks().map(|before| before.pairs.writers);
             walks.pairs.writers.extend(before.unwrap_or_default());
             self.attachment.walks = Some(walks);
         }
@@ -379,7 +379,7 @@ impl LiveSource {
         let done = grown.and_then(|()| open(self)).and_then(|()| self.reopen_all());
         if done.is_ok() != starts && self.attachment.walks.is_some() {
             self.read_rest();
-            self.attachment.walks = None;
+            self.attachment.detach_walks();
         }
         if let Err(error) = done {
             (self.attachment.common, self.attachment.pages) = (before, pages_before);

@@ -3,9 +3,11 @@
 use super::*;
 use crate::kernel::attr::{SW_BPF_OUTPUT, SW_DUMMY, TYPE_SOFTWARE};
 use crate::kernel::fake::FakeSys;
-use crate::source::RunState;
+use crate::record::in_place::u64_at;
+use crate::record::kinds::HEADER;
 use crate::source::live::attr::Rate;
 use crate::source::live::attr::tests::COMMON;
+use crate::source::{Batch, RunState};
 
 const ALL: EventTarget = EventTarget::Task(-1);
 
@@ -73,6 +75,31 @@ fn a_cpu_that_goes_offline_before_its_walks_is_skipped() {
     // CPU 0 is online: copied stacks work without the program.
     assert_eq!(open(true, 0), (Err(()), true, false));
     assert_eq!(open(false, 0), (Ok(true), false, true));
+}
+
+/// The next program counts from 0.
+#[test]
+fn stacks_that_were_lost_count_after_the_program_that_lost_them() {
+    let mut a = attachment(FakeSys::new(|_, _, _| Ok(())).losing(100), vec![Event::cpu_clock()], 0);
+    assert_eq!(a.open(0, ALL), Ok(true));
+    let missing = |a: &mut Attachment| {
+        let losses = a.counts().losses;
+        let mut batch = Batch::default();
+        a.report_losses(&losses, &mut batch);
+        u64_at(&batch.bytes, HEADER + 8)
+    };
+    // The event, the owner of the ring, and the listener for the kernel's code.
+    assert_eq!(missing(&mut a), Some(300));
+    let writer = std::fs::File::open("/dev/null").expect("there").into();
+    a.walks = Some(StackWalks::staged(true).with_writer(0, writer));
+    assert_eq!(missing(&mut a), Some(100));
+    for _ in 0..2 {
+        let writer = std::fs::File::open("/dev/null").expect("there").into();
+        assert!(a.detach_walks().is_some());
+        assert_eq!(missing(&mut a), None);
+        a.walks = Some(StackWalks::staged(true).with_writer(0, writer));
+        assert_eq!(missing(&mut a), Some(100), "of the next program");
+    }
 }
 
 #[test]

@@ -10,6 +10,7 @@ use super::Attachment;
 use crate::source::live::attr;
 use crate::source::live::error::OpenError;
 use crate::source::live::event_slot::Slot;
+use crate::source::live::records::stack_walks::StackWalks;
 
 impl Attachment {
     /// Lets the stack-walking program write into a CPU's ring. `Ok(false)` if the CPU went offline.
@@ -22,11 +23,22 @@ impl Attachment {
             Err(errno) if OpenError::is_gone(errno, cpu as i32) => Ok(false),
             Err(_) if !walks.is_by_tables() => {
                 // Copied stacks work without it, except below probed functions.
-                self.walks = None;
+                self.detach_walks();
                 Ok(true)
             }
             Err(errno) => Err(OpenError::open("bpf-output", &attr, errno, &self.rights)),
         }
+    }
+
+    /// Removes the walking program. The rings keep the number of stacks that it could not write.
+    pub(crate) fn detach_walks(&mut self) -> Option<StackWalks> {
+        let walks = self.walks.take()?;
+        let writers = self.rings.keys().filter_map(|cpu| Some((*cpu, walks.writer(*cpu)?)));
+        let lost: Vec<(u32, u64)> = writers.map(|(cpu, writer)| (cpu, self.lost_by(writer))).collect();
+        for (cpu, lost) in lost {
+            self.rings.get_mut(&cpu).into_iter().for_each(|ring| ring.losses.close(lost));
+        }
+        Some(walks)
     }
 
     pub(crate) fn open_all_walks(&mut self) -> Result<(), OpenError> {

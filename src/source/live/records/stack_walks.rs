@@ -154,6 +154,12 @@ impl StackWalks {
         Self { by_tables, ..Self::with(Program::staged(), joiner, Arc::default()) }
     }
 
+    #[cfg(test)]
+    pub(crate) fn with_writer(mut self, cpu: u32, writer: OwnedFd) -> Self {
+        self.writers.insert(cpu, writer);
+        self
+    }
+
     /// Waits until the tables of a command's program exist, so that its first stacks are whole. The wait is limited.
     pub(crate) fn prepare(&self, command: &HeldCommand) {
         const PATIENCE: Duration = Duration::from_secs(2);

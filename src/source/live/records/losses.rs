@@ -38,9 +38,12 @@ impl RingLosses {
         put(record, NUMBER_AT, &(lost - known).to_le_bytes());
     }
 
-    /// Called after a drain of `bytes`, before which the ring had `room`. The first record after a loss reports it.
-    pub(super) fn drained(&mut self, bytes: usize, room: usize) {
-        self.is_uncertain = (self.is_uncertain && bytes == 0) || room < LARGEST;
+    /// Called after a drain of `bytes`, before which the ring had `room` of its `capacity`. The first record after a loss
+    /// reports it.
+    pub(super) fn drained(&mut self, bytes: usize, room: usize, capacity: usize) {
+        // Copied stacks, the only large records, have larger rings than that unless locked memory is short.
+        let largest = LARGEST.min(capacity / 2);
+        self.is_uncertain = (self.is_uncertain && bytes == 0) || room < largest;
     }
 
     /// Takes the counter of a program that sums what it cannot write: its lost records are in the sums.
@@ -158,12 +161,26 @@ mod tests {
     fn a_ring_that_was_full_at_its_last_record_may_lack_others() {
         let mut losses = RingLosses::default();
         let mut after = |bytes, room| {
-            losses.drained(bytes, room);
+            losses.drained(bytes, room, 1 << 21);
             losses.are_uncertain()
         };
         assert_eq!([(0, LARGEST), (900, LARGEST)].map(|(bytes, room)| after(bytes, room)), [false, false]);
         assert_eq!([(900, 40), (0, 1 << 20), (0, 1 << 20)].map(|(bytes, room)| after(bytes, room)), [true; 3]);
         assert!(!after(64, 1 << 20), "the next record reports the loss");
+    }
+
+    /// A ring of 64 KiB has less room than the largest record needs, even while it is empty.
+    #[test]
+    fn a_small_ring_may_lack_records_only_if_it_was_more_than_half_full() {
+        let is_uncertain = |filled: usize, capacity: usize| {
+            let mut losses = RingLosses::default();
+            losses.drained(filled, capacity - filled, capacity);
+            losses.are_uncertain()
+        };
+        for capacity in [1 << 13, 1 << 15, 1 << 16] {
+            let found = [0, 900, capacity / 2, capacity / 2 + 8, capacity - 8].map(|n| is_uncertain(n, capacity));
+            assert_eq!(found, [false, false, false, true, true], "{capacity}");
+        }
     }
 
     #[test]

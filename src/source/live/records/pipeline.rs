@@ -43,7 +43,7 @@ impl RecordPipeline<'_> {
         ring.drain(read);
         self.now = monotonic_ns();
         self.pass(cpu, (owner, &mut *losses), read, batch);
-        losses.drained(read.len(), ring.room());
+        losses.drained(read.len(), ring.room(), ring.capacity());
     }
 
     /// Passes records that were read from a CPU's ring. Records without a sample id get the id of the ring's owner.

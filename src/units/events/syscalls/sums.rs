@@ -15,8 +15,9 @@ use super::{Arguments, Failed, Syscalls};
 
 /// Calls that take longer are recorded singly, in nanoseconds, unless there is a threshold.
 const SLOW_NS: u64 = 1_000_000;
-/// The number of readings in the shown rate.
+/// The number of readings in the shown rate, and the shortest time without a reading after which summing has ended.
 const RECENT: usize = 10;
+const OVER_NS: u64 = 1_000_000_000;
 /// The end of `raw_syscalls:sys_exit`, and the size of a single call's record (`struct record` in call_sums.bpf.c).
 const TRACED: usize = 24;
 const RECORD: usize = 92;
@@ -126,9 +127,10 @@ impl Summed {
         if self.calls == 0 {
             return String::new();
         }
-        let (ns, n) = self.recent.iter().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        let (ns, n) = self.recent.iter().fold((0u64, 0u64), |sum, one| (sum.0 + one.0, sum.1 + one.1));
         let single = format!("single calls: those above {}", unit::duration(limit));
-        if n == 0 {
+        let is_over = at.now.saturating_sub(self.until) > ns.max(OVER_NS);
+        if n == 0 || is_over {
             let until = unit::duration(at.after(self.last));
             return format!("{} summed in the kernel, the last at {until}; {single}", counted(self.calls, "call"));
         }
@@ -190,10 +192,11 @@ mod tests {
     use rustc_hash::FxHashSet;
 
     use super::*;
+    use crate::profile::Profile;
     use crate::session::{Origin, Session};
     use crate::source::live::Target;
     use crate::units::events::syscalls::SPEC;
-    use crate::units::kit::{FilteredUnit, ThreadNames};
+    use crate::units::kit::{FilteredUnit, ThreadNames, ViewState};
 
     /// Returns the notes on calls without a line, and on the slowest, after some sums.
     fn notes(than: Option<&str>, sums: &[CallSum]) -> (String, String, Syscalls) {
@@ -226,6 +229,23 @@ mod tests {
         unit.reset(0);
         assert_eq!((unit.lines.lacking(), unit.summed.slow_note(1)), (String::new(), String::new()));
         assert_eq!(notes(None, &[]).1, "");
+    }
+
+    #[test]
+    fn the_rate_ends_with_the_readings() {
+        let read = CallSum { tid: 1, n: 500, ns: 100, min: 1, max: 50, ..CallSum::default() };
+        let (.., unit) = notes(None, &[read]);
+        let session = Session::new(Origin::Recorded);
+        let (profile, names, look) = (Profile::default(), ThreadNames::default(), ViewState::default());
+        let note = |now: u64| {
+            let at =
+                Moment { session: &session, profile: &profile, names: &names, start: 0, since: 0, now, look: &look };
+            unit.summed.note(unit.limit_ns(), &at)
+        };
+        let rate = note(200 + OVER_NS);
+        assert!(rate.starts_with("summed in the kernel: 2,500,000,000 calls/s"), "{rate}");
+        let total = note(201 + OVER_NS);
+        assert!(total.starts_with("500 calls summed in the kernel, the last at"), "{total}");
     }
 
     #[test]

@@ -164,12 +164,16 @@ impl IngestState {
                 SourceEvent::Containers(list) => {
                     self.running.renamed_containers |= self.session.name_containers(list.clone());
                 }
-                SourceEvent::MeasuredSince(since) => self.units.measured_since(*since, &self.session),
+                SourceEvent::MeasuredSince(since) => {
+                    self.times.measure(*since);
+                    self.units.measured_since(*since, &self.session);
+                }
                 SourceEvent::CpuCounts(counts) => self.units.count(counts, self.inputs.slots()),
                 SourceEvent::Counts(reading) => {
                     for (event, counts) in self.inputs.slots().iter().zip(&reading.of) {
                         self.profile.ledger.losses_of(*event).counted = counts.lost;
                     }
+                    self.times.reach(reading.at);
                 }
                 SourceEvent::UnknownLosses => {
                     self.profile.ledger.has_unknown_losses = true;
@@ -377,7 +381,8 @@ impl IngestState {
 
     /// Returns the data that queries read, with names of the events.
     pub fn data<'a>(&'a self, events: &'a [String]) -> Data<'a> {
-        Data { events, start: self.times.start, ..Data::new(&self.session, &self.profile) }
+        let SessionTimes { start, measured, .. } = self.times;
+        Data { events, start, measured, ..Data::new(&self.session, &self.profile) }
     }
 
     /// Returns a complete copy of the current state.

@@ -146,6 +146,7 @@ impl Ingest {
         let rounds = if self.recorded { self.complete(&batch.quiet) } else { None };
         if let Some(until) = batch.complete_until {
             self.core.units.until(until);
+            self.core.times.reach(until);
         }
         if let Some(until) = batch.complete_until.max(rounds.filter(|u| *u > 0)) {
             let Self { orderer, core, spare, .. } = self;

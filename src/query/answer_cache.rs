@@ -118,8 +118,8 @@ impl AnswerCache {
         answer
     }
 
-    fn answer_of(&mut self, data: Data<'_>, other: Option<Data<'_>>, question: &Question, until: u64) -> ViewAnswer {
-        let until = until.min(data.profile.end());
+    fn answer_of(&mut self, data: Data<'_>, other: Option<Data<'_>>, question: &Question, position: u64) -> ViewAnswer {
+        let until = position.min(data.profile.end());
         let mut aggregate = self.updated(data, question, until);
         let shown = self.shown_total.of(data, question.event, times(data, question, until));
         let changes = aggregate.take_changes();
@@ -143,9 +143,11 @@ impl AnswerCache {
             self.table = None;
         }
         let compared = old.as_ref().map(|(of, baseline, before)| {
-            let side = |data, aggregate: &Aggregate, now| DiffSide {
-                total: aggregate.total(),
-                seconds: seconds(data, question, baseline, now),
+            let side = |data: Data<'_>, aggregate: &Aggregate, now: bool| {
+                let is_other = baseline.other && !now;
+                let covered = data.covered(if is_other { u64::MAX } else { position });
+                let seconds = covered.map_or(0.0, |covered| seconds(data, covered, question, baseline, now));
+                DiffSide { total: aggregate.total(), seconds }
             };
             let old = FlameStacks { data: *of, aggregate: before, side: side(*of, before, false) };
             Compared { baseline, old, new: side(data, &aggregate, true) }
@@ -349,9 +351,8 @@ fn same_event(data: Data<'_>, of: Data<'_>, event: usize) -> usize {
     exact.or_else(near).or_else(sampled).unwrap_or(0)
 }
 
-/// Returns the duration of a side: of its time range, or of its part of the session.
-fn seconds(data: Data<'_>, question: &Question, baseline: &Baseline, now: bool) -> f64 {
-    let Some((first, last)) = data.profile.span() else { return 0.0 };
+/// Returns the duration of a side: of its time range, or of its part of the time that samples cover.
+fn seconds(data: Data<'_>, (first, last): (u64, u64), question: &Question, baseline: &Baseline, now: bool) -> f64 {
     let split = baseline.split.map(|ns| data.start.saturating_add(ns));
     let (from, until) = match (window(data, if now { question.range } else { baseline.range }), split) {
         (Some(range), _) => (range.start.max(first), range.end.min(last)),
@@ -415,5 +416,46 @@ impl AnswerJob<'_> {
             }
             _ => lines::lines(self.data, &table.top, self.question, kept),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::query::diff::NormalizeBy;
+    use crate::query::staged::Staged;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    /// Returns the durations of the past before 4 s and of the time since then, seen from a position.
+    fn durations(staged: &Staged, measured: Option<(u64, u64)>, position: u64) -> (f64, f64) {
+        let baseline = Baseline {
+            event: None,
+            filter: None,
+            other: false,
+            per: NormalizeBy::Second,
+            split: Some(4 * SECOND),
+            range: None,
+        };
+        let question = Question { baseline: Some(baseline), ..Question::default() };
+        let data = Data { measured, ..staged.data() };
+        let answer = AnswerCache::default().answer(data, None, &question, position);
+        let (old, new) = answer.sides.expect("compared");
+        (old.seconds, new.seconds)
+    }
+
+    /// A target that idles has no samples.
+    #[test]
+    fn a_side_lasts_as_long_as_it_was_measured() {
+        let mut staged = Staged::default();
+        for time in [2, 3, 5, 6] {
+            staged.sample(time * SECOND, 7, &["main"], 1);
+        }
+        let measured = Some((SECOND, 10 * SECOND));
+        assert_eq!(durations(&staged, None, u64::MAX), (2.0, 2.0));
+        assert_eq!(durations(&staged, measured, u64::MAX), (3.0, 6.0));
+        assert_eq!(durations(&staged, measured, 3), (3.0, 1.0), "frozen after the third sample");
+        staged.profile.ledger.evicted = 1;
+        assert_eq!(durations(&staged, measured, u64::MAX), (2.0, 6.0));
     }
 }

@@ -19,6 +19,9 @@ pub struct Data<'a> {
     pub events: &'a [String],
     /// The start of the session's time, for the filter field `time`.
     pub start: u64,
+    /// The time for which events have been measured, in nanoseconds of the session's clock: an idle machine has its first
+    /// sample later, and its last one earlier. `None` if only the samples are known.
+    pub measured: Option<(u64, u64)>,
     /// For each stack the one that tables use instead.
     pub origins: Option<&'a [u32]>,
     /// A report's rules for stacks, evaluated on their names.
@@ -28,11 +31,21 @@ pub struct Data<'a> {
 impl<'a> Data<'a> {
     /// Wraps a session and its profile without event names or replacement stacks.
     pub fn new(session: &'a Session, profile: &'a Profile) -> Self {
-        Self { session, profile, events: &[], start: 0, origins: None, marks: None }
+        Self { session, profile, events: &[], start: 0, measured: None, origins: None, marks: None }
     }
 }
 
 impl Data<'_> {
+    /// Returns the time that the stored samples stand for, seen from a position: `u64::MAX` for now.
+    pub(crate) fn covered(&self, position: u64) -> Option<(u64, u64)> {
+        let (first, last) = self.profile.span()?;
+        let has_all = self.profile.ledger.evicted == 0;
+        let (since, until) = self.measured.unwrap_or((first, last));
+        let from = if has_all { since.min(first) } else { first };
+        let is_now = position == u64::MAX;
+        Some((from, if is_now { until.max(last) } else { self.profile.time_before(position).max(from) }))
+    }
+
     pub(crate) fn unit(&self, event: usize) -> EventUnit {
         self.profile.unit(event as u16)
     }

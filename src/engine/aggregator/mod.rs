@@ -373,6 +373,7 @@ impl Aggregator {
         self.answers.cache.outdated();
         self.answers.cpus = None;
         self.cleared_at = monotonic_ns();
+        self.ingest.core_mut().times.measure_again(self.cleared_at);
         self.answer_again();
     }
 

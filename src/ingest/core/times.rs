@@ -8,6 +8,8 @@ use crate::record::off_cpu::NO_TIME;
 pub struct SessionTimes {
     /// The session's start in nanoseconds of its clock; 0 before a recording's first record.
     pub start: u64,
+    /// Live, the time for which events have been measured, since the start or the last clearing.
+    pub(crate) measured: Option<(u64, u64)>,
     /// The highest timestamp of a sample.
     pub(super) newest: u64,
     /// Samples and losses of the whole session, including removed ones.
@@ -24,6 +26,23 @@ impl SessionTimes {
     pub(super) fn count(&mut self, time: u64) {
         self.begin(time);
         self.timeline.count(time.saturating_sub(self.start));
+    }
+
+    /// Begins the measured time, unless it has begun.
+    pub(super) fn measure(&mut self, since: u64) {
+        self.measured.get_or_insert((since, since));
+    }
+
+    /// Extends the measured time to a moment; `u64::MAX` is not one.
+    pub(crate) fn reach(&mut self, time: u64) {
+        if let Some((_, until)) = self.measured.as_mut().filter(|_| time < u64::MAX) {
+            *until = time.max(*until);
+        }
+    }
+
+    /// Begins the measured time again.
+    pub(crate) fn measure_again(&mut self, since: u64) {
+        self.measured = self.measured.map(|_| (since, since));
     }
 
     pub(super) fn lose(&mut self, time: u64, lost: u64) {

@@ -3,6 +3,7 @@
 mod connections;
 mod fields;
 mod figures;
+mod listeners;
 mod looks;
 mod panels;
 mod traffic;
@@ -18,9 +19,10 @@ use crate::panel::unit;
 use crate::session::{SocketListError, TcpSocket};
 use crate::units::kit::prelude::*;
 
-use connections::{Connection, Connections, FoundListener, Listener, Port, Way};
+use connections::{Connection, Connections, Way};
 use fields::{Ends, NOWHERE, SocketFields, state};
 use figures::{AllFigures, Happening, ListenQueue, round_trips};
+use listeners::{FoundListener, Listener, Port};
 use looks::Looks;
 use traffic::Traffic;
 
@@ -186,7 +188,7 @@ impl Tcp {
     }
 
     fn accepted_by(&self, ends: Ends, cx: &mut Context<'_>) -> Connection {
-        let found = match self.connections.listener_for(ends.local, 0) {
+        let found = match self.connections.listeners.find(ends.local, 0) {
             FoundListener::Several(local) => self.listener_of_client(local, ends, cx),
             found => found,
         };
@@ -204,7 +206,7 @@ impl Tcp {
     fn listener_of_client(&self, local: SocketAddr, ends: Ends, cx: &Context<'_>) -> FoundListener {
         let clients = self.connections.between(Ends { local: ends.peer, peer: ends.local });
         let namespaces: BTreeSet<u64> = clients.filter_map(|of| namespace(of, cx)).collect();
-        let there = |namespace: u64| self.connections.listener_for(ends.local, namespace).one();
+        let there = |namespace: u64| self.connections.listeners.find(ends.local, namespace).one();
         let mut all = namespaces.into_iter().filter_map(there).filter(|listener| listener.port.namespace > 0);
         match (all.next(), all.next()) {
             (Some(listener), None) => FoundListener::One(listener),
@@ -230,7 +232,7 @@ impl Tcp {
             self.insert(socket, earlier, cx);
             return earlier;
         }
-        let is_accepted = self.connections.listener_for(ends.local, 0) != FoundListener::None;
+        let is_accepted = self.connections.listeners.find(ends.local, 0) != FoundListener::None;
         let found = if is_accepted { self.accepted_by(ends, cx) } else { self.owned(ends, Way::Unknown, (0, 0), cx) };
         self.insert(socket, found, cx);
         found
@@ -288,13 +290,13 @@ impl Tcp {
             let pid = self.looks.owner(socket);
             Listener { port: looks::port(socket), pid, tid: pid }
         };
-        self.connections.listened_before(listening.iter().map(listener).collect());
+        self.connections.listeners.replace_earlier(listening.iter().map(listener));
         for socket in others.into_iter().filter(|socket| socket.inode != 0) {
             let (ends, namespace, pid) = (looks::place(socket).ends, socket.namespace, self.looks.owner(socket));
             if matches!(i64::from(socket.state), state::SYN_SENT | state::SYN_RECV | state::CLOSE) {
                 continue;
             }
-            let port = self.connections.listener_for(ends.local, namespace).one().map(|listener| listener.port);
+            let port = self.connections.listeners.find(ends.local, namespace).one().map(|listener| listener.port);
             let way = if port.is_some() { Way::In } else { Way::Out };
             let earlier = Connection { port, namespace, ..self.owned(ends, way, (pid, pid), cx) };
             self.connections.add_earlier(earlier);
@@ -306,10 +308,10 @@ impl Tcp {
             (_, state::LISTEN) => {
                 cx.comm(hit.pid);
                 let listener = Listener { port: port_of(ends, hit, cx), pid: hit.pid, tid: hit.tid };
-                self.connections.listen(socket, listener);
+                self.connections.listeners.add(socket, listener);
             }
             (state::LISTEN, state::CLOSE) => {
-                self.connections.end_listening(socket, port_of(ends, hit, cx), hit.pid);
+                self.connections.listeners.end(socket, port_of(ends, hit, cx), hit.pid);
             }
             (state::LISTEN, state::SYN_RECV) => {
                 let connection = Connection { since: hit.time, ..self.accepted_by(ends, cx) };
@@ -548,7 +550,7 @@ impl Unit for Tcp {
         self.is_here = cx.cpus.is_none();
         self.look(true, cx);
         let queues = self.looks.queues().filter_map(|(port, owner, queue)| {
-            let listener = self.connections.listener_for(port.local, port.namespace).one();
+            let listener = self.connections.listeners.find(port.local, port.namespace).one();
             let pid = listener.map_or(owner, |listener| listener.pid);
             let is_seen = if pid > 0 { cx.has(pid) && !cx.is_unasked(pid) } else { !cx.is_narrow() };
             is_seen.then_some((port, queue))

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::fields::Ends;
+use super::listeners::{Listener, Listeners, Port};
 
 /// The limit of open connections; the state is forgotten when it is full.
 const MAX: usize = 1 << 18;
@@ -44,13 +45,6 @@ impl Place {
     pub(super) fn in_any(ends: Ends) -> std::ops::RangeInclusive<Self> {
         Self { ends, namespace: 0 }..=Self { ends, namespace: u64::MAX }
     }
-}
-
-/// A listening address, in a network namespace; 0 if that is unknown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Port {
-    pub(super) local: SocketAddr,
-    pub(super) namespace: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,40 +102,7 @@ impl Connection {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Listener {
-    pub(super) port: Port,
-    pub(super) pid: i32,
-    pub(super) tid: i32,
-}
-
-impl Listener {
-    /// Whether it accepts connections to an address; a specific address is closer than all of a port.
-    fn closeness(&self, local: SocketAddr) -> Option<bool> {
-        let own = self.port.local;
-        let is_own = own.ip() == local.ip();
-        (own.port() == local.port() && (is_own || own.ip().is_unspecified())).then_some(is_own)
-    }
-}
-
-/// The listening socket that accepts connections to an address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum FoundListener {
-    None,
-    /// The only one, or the first one of several in a namespace.
-    One(Listener),
-    /// Several namespaces have one. The address of one of them.
-    Several(SocketAddr),
-}
-
-impl FoundListener {
-    /// Returns the listener if it is known which one it is.
-    pub(super) fn one(self) -> Option<Listener> {
-        if let Self::One(listener) = self { Some(listener) } else { None }
-    }
-}
-
-/// Connections and listening sockets by the kernel's address of their socket.
+/// Connections by the kernel's address of their socket, and listening sockets.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Connections {
     open: FxHashMap<u64, Connection>,
@@ -151,10 +112,9 @@ pub(super) struct Connections {
     ended: FxHashMap<Place, Connection>,
     /// Open connections whose last counters have arrived: the event of their end follows.
     reported: FxHashSet<Place>,
-    listeners: FxHashMap<u64, Listener>,
+    pub(super) listeners: Listeners,
     /// Sockets from before the measurement: the kernel does not report their address.
     before: BTreeMap<Place, Connection>,
-    listeners_before: Vec<Listener>,
 }
 
 impl Connections {
@@ -263,56 +223,10 @@ impl Connections {
         let is_lost = |of: &Connection| of.way == Way::In && of.pid == 0 && of.namespace == 0;
         let find = |(socket, of): (&u64, &Connection)| {
             let [namespace] = namespaces(of.ends)[..] else { return None };
-            let Listener { port, pid, tid } = self.listener_for(of.ends.local, namespace).one()?;
+            let Listener { port, pid, tid } = self.listeners.find(of.ends.local, namespace).one()?;
             Some((*socket, Connection { namespace, pid, tid, port: Some(port), ..*of }))
         };
         self.open.iter().filter(|(_, of)| is_lost(of)).filter_map(find).collect()
-    }
-
-    /// Replaces the listening sockets from before the measurement.
-    pub(super) fn listened_before(&mut self, mut all: Vec<Listener>) {
-        all.truncate(MAX);
-        self.listeners_before = all;
-    }
-
-    pub(super) fn listen(&mut self, socket: u64, listener: Listener) {
-        self.end_before(listener.port, listener.pid);
-        if self.listeners.len() < MAX {
-            self.listeners.insert(socket, listener);
-        }
-    }
-
-    /// Ends a listening socket of a process.
-    pub(super) fn end_listening(&mut self, socket: u64, port: Port, pid: i32) {
-        if self.listeners.remove(&socket).is_none() {
-            self.end_before(port, pid);
-        }
-    }
-
-    fn end_before(&mut self, port: Port, pid: i32) {
-        let is_same =
-            |of: &Listener| of.port.local == port.local && (of.port.namespace == port.namespace || port.namespace == 0);
-        // If the namespace is unknown, the process distinguishes them.
-        let is_unclear = port.namespace == 0 && self.listeners_before.iter().filter(|of| is_same(of)).count() > 1;
-        self.listeners_before.retain(|of| !is_same(of) || is_unclear && of.pid != pid);
-    }
-
-    /// Returns the listening socket that accepts connections to an address in a namespace, or in any if that is 0. Of
-    /// several in a namespace, it is the first one.
-    pub(super) fn listener_for(&self, local: SocketAddr, namespace: u64) -> FoundListener {
-        let all = self.listeners.values().chain(&self.listeners_before);
-        let is_there = |of: &&Listener| namespace == 0 || [0, namespace].contains(&of.port.namespace);
-        let close = all.filter(is_there).filter_map(|listener| Some((listener.closeness(local)?, listener)));
-        let rank = |(is_own, of): &(bool, &Listener)| (*is_own, std::cmp::Reverse((of.pid, of.port)));
-        let close: Vec<(bool, &Listener)> = close.collect();
-        let is_elsewhere = |of: &Listener, first: &Listener| of.port.namespace != first.port.namespace;
-        match close.iter().max_by_key(|found| rank(found)) {
-            None => FoundListener::None,
-            Some((_, first)) if namespace == 0 && close.iter().any(|(_, of)| is_elsewhere(of, first)) => {
-                FoundListener::Several(first.port.local)
-            }
-            Some((_, first)) => FoundListener::One(**first),
-        }
     }
 
     /// Iterates over all open connections.
@@ -337,6 +251,7 @@ impl Connections {
 
 #[cfg(test)]
 mod tests {
+    use super::super::listeners::FoundListener;
     use super::*;
 
     const LOCAL: ([u8; 4], u16) = ([10, 0, 0, 1], 80);
@@ -355,7 +270,7 @@ mod tests {
 
     fn two_servers() -> Connections {
         let mut connections = Connections::default();
-        connections.listened_before(vec![listener(1), listener(2)]);
+        connections.listeners.replace_earlier(vec![listener(1), listener(2)]);
         connections
     }
 
@@ -363,16 +278,16 @@ mod tests {
     fn an_address_in_two_namespaces_has_two_listeners() {
         let mut connections = two_servers();
         let found = |connections: &Connections| {
-            [0, 1, 2, 3].map(|namespace| connections.listener_for(LOCAL.into(), namespace).one().map(|of| of.pid))
+            [0, 1, 2, 3].map(|namespace| connections.listeners.find(LOCAL.into(), namespace).one().map(|of| of.pid))
         };
         assert_eq!(found(&connections), [None, Some(1), Some(2), None]);
-        assert_eq!(connections.listener_for(LOCAL.into(), 0), FoundListener::Several(LOCAL.into()));
+        assert_eq!(connections.listeners.find(LOCAL.into(), 0), FoundListener::Several(LOCAL.into()));
         // The namespace of a process that has ended is unknown.
-        connections.end_listening(0xa0, Port { local: LOCAL.into(), namespace: 0 }, 1);
+        connections.listeners.end(0xa0, Port { local: LOCAL.into(), namespace: 0 }, 1);
         assert_eq!(found(&connections), [Some(2), None, Some(2), None]);
-        connections.listen(0xb0, listener(1));
+        connections.listeners.add(0xb0, listener(1));
         assert_eq!(found(&connections), [None, Some(1), Some(2), None]);
-        connections.end_listening(0xb0, listener(1).port, 1);
+        connections.listeners.end(0xb0, listener(1).port, 1);
         assert_eq!(found(&connections), [Some(2), None, Some(2), None]);
     }
 

@@ -7,7 +7,8 @@ use std::hash::Hash;
 use crate::session::{TcpCounters, TcpSocket};
 use crate::units::kit::prelude::*;
 
-use super::connections::{Connection, PeerKey, Place, Port};
+use super::connections::{Connection, PeerKey, Place};
+use super::listeners::Port;
 
 /// The limit of rows of each kind; further ones share a row.
 const MAX_ROWS: usize = 1 << 14;

@@ -8,9 +8,10 @@ use rustc_hash::FxHashMap;
 use crate::session::{Origin, SocketListError, TcpMonitor, TcpSocket};
 use crate::units::kit::Context;
 
-use super::connections::{Place, Port};
+use super::connections::Place;
 use super::fields::{Ends, state};
 use super::figures::ListenQueue;
+use super::listeners::Port;
 
 /// The time between two looks; they take at most one part in `SHARE` of it. Intervals of a second have one each.
 const PERIOD: Duration = Duration::from_millis(900);

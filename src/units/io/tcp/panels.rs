@@ -11,8 +11,9 @@ use crate::units::events::syscalls::error_name;
 use crate::units::kit::prelude::*;
 use crate::units::kit::tables::containers;
 
-use super::connections::{PeerKey, Place, Port, Way};
+use super::connections::{PeerKey, Place, Way};
 use super::figures::{Figures, ListenQueue, RowsBy};
+use super::listeners::Port;
 use super::{DropKey, Dropped, Tcp};
 
 /// The smallest number of failures that is worth a remark, and their share of the attempts in percent.
@@ -130,7 +131,7 @@ impl Tcp {
             Some(local) => local.to_string(),
         };
         let owner = |key: Option<Port>| {
-            let listener = key.and_then(|port| self.connections.listener_for(port.local, port.namespace).one());
+            let listener = key.and_then(|port| self.connections.listeners.find(port.local, port.namespace).one());
             let pid = listener.map_or(0, |listener| listener.pid);
             if pid > 0 { text(at.task(pid)) } else { Cell::Empty }
         };

@@ -167,6 +167,7 @@ fn condition_variables_come_after_locks() {
     let panels = stage.panels();
     let table = panel(&panels, "Locks");
     assert_eq!(column(table, "kind"), ["mutex", "condition variable"]);
+    assert_eq!(column(table, "share_pct"), ["100.0 %"; 2], "of the locks, and of the condition variables");
     let flame = panel(&panels, "Waits for locks").to_text();
     assert_eq!(flame.lines().filter(|line| line.ends_with(char::is_numeric)).count(), 1, "{flame}");
 }

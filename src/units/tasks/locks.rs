@@ -43,9 +43,10 @@ pub(crate) const SPEC: Spec = Spec {
            lock. A remainder of 5 % or more is 'not known': the lock did not name its owner, or records are missing. \
            Threads that wait for each other in a circle for 100 ms are reported as a deadlock. Condition variables, \
            semaphores and joins come after the locks: their 'holder' is the thread that signaled, or whose end a join \
-           waits for. Kernel locks need the events lock:contention_begin and _end (Linux 5.19); spinlocks have no \
-           holder, because no thread is woken. Recordings need the events syscalls:sys_enter_futex, \
-           syscalls:sys_exit_futex, sched:sched_switch and sched:sched_waking with stacks (record -g).",
+           waits for. Their shares are of the time in such waits, those of locks of the time in waits for locks. \
+           Kernel locks need the events lock:contention_begin and _end (Linux 5.19); spinlocks have no holder, because \
+           no thread is woken. Recordings need the events syscalls:sys_enter_futex, syscalls:sys_exit_futex, \
+           sched:sched_switch and sched:sched_waking with stacks (record -g).",
     example: "perfprof-tui locks -p 1234",
     output: "\
 $ perfprof-tui locks -p 4733 --batch --duration 3 --panel Locks

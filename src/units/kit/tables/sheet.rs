@@ -121,7 +121,15 @@ impl<'a, T: Copy + 'a> Sheet<'a, T> {
     }
 
     pub(crate) fn share(self, part: impl Fn(T) -> u64 + 'a, whole: u64) -> Self {
-        self.right("share_pct", "Share", 8, move |thing| share(part(thing), whole))
+        self.share_of(move |thing| (part(thing), whole))
+    }
+
+    /// Adds the share of a row in the whole that it belongs to; the function returns both.
+    pub(crate) fn share_of(self, of: impl Fn(T) -> (u64, u64) + 'a) -> Self {
+        self.right("share_pct", "Share", 8, move |thing| {
+            let (part, whole) = of(thing);
+            share(part, whole)
+        })
     }
 
     pub(crate) fn latency<'s>(self, than: bool, stats: impl Fn(T) -> &'s Stats + 'a) -> Self {

@@ -69,6 +69,27 @@ impl LockRow {
     }
 }
 
+/// The time of all waits for locks, and of those at condition variables, semaphores and joins.
+#[derive(Clone, Copy, Debug)]
+struct WaitTotals {
+    locks: u64,
+    queues: u64,
+}
+
+impl WaitTotals {
+    /// Returns the total that a row is a share of.
+    fn of(&self, row: &LockRow) -> u64 {
+        if row.name.is_queue { self.queues } else { self.locks }
+    }
+}
+
+/// The locks that rows do not show: their number, and the time of the queues among them.
+#[derive(Clone, Copy, Debug, Default)]
+struct OmittedLocks {
+    n: usize,
+    queues: u64,
+}
+
 /// The bytes of a futex.
 const WORD: u64 = 4;
 
@@ -140,18 +161,21 @@ impl Locks {
         }
         arrange(&mut keys, |a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
         let total: u64 = keys.iter().map(|(ns, _)| ns).sum();
-        let (keys, more) = self.longest(at, keys);
+        let (keys, omitted) = self.longest(at, keys);
         let rows = keys.into_iter().filter_map(|(is_kernel, key)| self.row(at, is_kernel, key));
         let mut rows = LockRow::by_lock(rows);
         arrange(&mut rows, |a, b| {
             let place = |row: &LockRow| (row.rank(), std::cmp::Reverse(row.ns), row.is_kernel, row.key);
             place(a).cmp(&place(b))
         });
+        let queues =
+            rows.iter().filter(|row| row.name.is_queue).fold(omitted.queues, |sum, row| sum.saturating_add(row.ns));
+        let totals = WaitTotals { locks: total.saturating_sub(queues), queues };
         let selected = at.selected(0).and_then(|id| rows.iter().find(|row| row_id(row.is_kernel, row.key) == id));
         let chosen = selected.or(rows.first());
         let chain = self.chain(at, &rows, selected);
         vec![
-            Self::lock_panel(at, &rows, total, more).noted(self.note(at)),
+            Self::lock_panel(at, &rows, totals, omitted.n).noted(self.note(at)),
             chain,
             self.waiters(at, chosen),
             self.holders(at, chosen),
@@ -159,34 +183,38 @@ impl Locks {
         ]
     }
 
-    /// Returns the futexes and kernel locks of the locks with the longest waits, and the number of other locks. `keys`
-    /// have their waits, the longest first.
-    fn longest(&mut self, at: &Moment<'_>, keys: Vec<(u64, (bool, LockKey))>) -> (Vec<(bool, LockKey)>, usize) {
+    /// Returns the futexes and kernel locks of the locks with the longest waits, and the other locks. `keys` have their
+    /// waits, the longest first.
+    fn longest(&mut self, at: &Moment<'_>, keys: Vec<(u64, (bool, LockKey))>) -> (Vec<(bool, LockKey)>, OmittedLocks) {
         if keys.len() <= MOST_ROWS {
-            return (keys.into_iter().map(|(_, key)| key).collect(), 0);
+            return (keys.into_iter().map(|(_, key)| key).collect(), OmittedLocks::default());
         }
-        let mut locks: Vec<(u64, Vec<(bool, LockKey)>)> = Vec::new();
+        let mut locks: Vec<(u64, bool, Vec<(bool, LockKey)>)> = Vec::new();
         let mut places: FxHashMap<(bool, LockKey), usize> = FxHashMap::default();
         for (ns, (is_kernel, key)) in keys {
             // Locks of the kernel have one address.
-            let lock = if is_kernel { (is_kernel, key) } else { self.whole_lock_of(at, key) };
+            let (lock, is_queue) = if is_kernel { ((is_kernel, key), false) } else { self.whole_lock_of(at, key) };
             let place = *places.entry(lock).or_insert(locks.len());
             match locks.get_mut(place) {
-                Some((sum, words)) => {
+                Some((sum, _, words)) => {
                     *sum = sum.saturating_add(ns);
                     words.push((is_kernel, key));
                 }
-                None => locks.push((ns, vec![(is_kernel, key)])),
+                None => locks.push((ns, is_queue, vec![(is_kernel, key)])),
             }
         }
         arrange(&mut locks, |a, b| b.0.cmp(&a.0));
-        let more = locks.len().saturating_sub(MOST_ROWS);
-        (locks.into_iter().take(MOST_ROWS).flat_map(|(_, words)| words).collect(), more)
+        let others = locks.split_off(locks.len().min(MOST_ROWS));
+        let queues = others.iter().filter(|(_, is_queue, _)| *is_queue).fold(0_u64, |sum, of| sum.saturating_add(of.0));
+        let omitted = OmittedLocks { n: others.len(), queues };
+        (locks.into_iter().flat_map(|(.., words)| words).collect(), omitted)
     }
 
-    fn whole_lock_of(&mut self, at: &Moment<'_>, key: LockKey) -> (bool, LockKey) {
+    /// Returns the lock of a futex, and whether it is a queue.
+    fn whole_lock_of(&mut self, at: &Moment<'_>, key: LockKey) -> ((bool, LockKey), bool) {
         let sites = self.user.locks.get(&key).map(|of| wait_sites(&self.user, of, at.now)).unwrap_or_default();
-        whole_lock(false, key, &self.name_by_sites(at, false, key, &sites))
+        let name = self.name_by_sites(at, false, key, &sites);
+        (whole_lock(false, key, &name), name.is_queue)
     }
 
     /// Reports deadlocks and dropped locks.
@@ -335,12 +363,12 @@ impl Locks {
         Some(in_variable(at, self.name(at, stack, false, 0), variable))
     }
 
-    fn lock_panel(at: &Moment<'_>, rows: &[LockRow], total: u64, more: usize) -> Panel {
+    fn lock_panel(at: &Moment<'_>, rows: &[LockRow], totals: WaitTotals, more: usize) -> Panel {
         let space = |row: &LockRow| if row.is_kernel { "kernel".into() } else { at.program(row.key.space) };
         let table = Sheet::of(rows, |row| row_id(row.is_kernel, row.key))
             .right("waited_ns", "Waited", 9, |row| time(row.ns))
             .ordered()
-            .share(|row| row.ns, total)
+            .share_of(move |row| (row.ns, totals.of(row)))
             .right("waits", "Waits", 7, |row| Cell::Count(row.waits.n))
             .ranked(3)
             .right("p99_ns", "p99", 8, |row| time(row.waits.quantile(0.99)))

@@ -10,6 +10,7 @@ pub mod processes;
 mod quotas;
 pub mod resources;
 pub mod sampler;
+mod scripts;
 pub mod softirqs;
 pub mod table;
 pub mod triage;

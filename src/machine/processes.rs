@@ -10,6 +10,8 @@ use crate::kernel::{blocked, monotonic_ns, procfs, thread_cpu_ns};
 use crate::panel::row_order::arrange_by_key;
 use crate::session::machine::resources::{self, ProcessCounters};
 
+use super::scripts::script;
+
 /// The inverse of the share of a CPU for reading processes.
 const DUTY: u64 = 80;
 /// The limits of processes, and of threads whose waits are read each time.
@@ -28,6 +30,8 @@ pub struct ProcessUse {
     pub pid: i32,
     /// Its name.
     pub comm: Arc<str>,
+    /// The script that it runs, if it is an interpreter.
+    pub(crate) script: Option<Arc<str>>,
     /// Its parent.
     pub(crate) parent: i32,
     /// Nanoseconds on a CPU.
@@ -49,6 +53,13 @@ pub struct ProcessUse {
     /// Its threads that wait for a contended mutex at the end of the interval.
     pub(crate) locked: u32,
     pub(crate) threads: u32,
+}
+
+impl ProcessUse {
+    /// Returns the name by which people know it: that of its script, or its own.
+    pub(crate) fn name(&self) -> &Arc<str> {
+        self.script.as_ref().unwrap_or(&self.comm)
+    }
 }
 
 /// A process at the last reading.
@@ -108,9 +119,13 @@ impl ProcessWatch {
             // A child that ran for long has most of its time in earlier intervals.
             one.children_ns = one.children_ns.min(span);
         }
+        let mut list = largest(list, &self.followed);
+        for one in &mut list {
+            one.script = script(&one.comm, || procfs::cmdline(one.pid)).map(Arc::from);
+        }
         // Time on a CPU, as a busy machine delays the reader.
         self.due = before + thread_cpu_ns().saturating_sub(cpu_before) * DUTY;
-        (!is_first).then(|| (largest(list, &self.followed), span))
+        (!is_first).then_some((list, span))
     }
 
     fn update(&mut self, pid: i32, comm: &[u8], now: ProcessCounters, budget: &mut Budget) -> Option<ProcessUse> {

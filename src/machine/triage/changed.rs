@@ -21,21 +21,21 @@ pub(super) fn changed(before: &Totals<'_>, now: &Totals<'_>) -> Option<MachineFi
     }
     let mut list: BTreeMap<Arc<str>, (u64, u64)> = BTreeMap::new();
     for one in before.programs(|one| one.cpu_ns) {
-        list.entry(one.comm).or_default().0 = one.sum;
+        list.entry(one.name).or_default().0 = one.sum;
     }
     for one in now.programs(|one| one.cpu_ns) {
-        list.entry(one.comm).or_default().1 = one.sum;
+        list.entry(one.name).or_default().1 = one.sum;
     }
     let acc = |ns: u64| Acc { samples: ns / TICK_NS, period: ns };
     let whole = |totals: &Totals<'_>| acc((totals.process_seconds * totals.cpus.max(1.0) * 1e9) as u64);
     let (old, new) = (whole(before), whole(now));
     let mut rows: Vec<(f64, String)> = Vec::new();
-    for (comm, (then, since)) in list {
+    for (name, (then, since)) in list {
         let delta = since as f64 / 1e9 / now.process_seconds - then as f64 / 1e9 / before.process_seconds;
         let is_chance = verdict((acc(then), old), (acc(since), new)) == Verdict::Noise;
         if delta.abs() >= now.limit(LEAST) && !is_chance {
             let sign = if delta > 0.0 { '+' } else { '-' };
-            rows.push((delta, format!("{sign}{comm} {:.2} CPUs", delta.abs())));
+            rows.push((delta, format!("{sign}{name} {:.2} CPUs", delta.abs())));
         }
     }
     arrange(&mut rows, |a, b| b.0.abs().total_cmp(&a.0.abs()).then_with(|| a.1.cmp(&b.1)));

@@ -78,7 +78,7 @@ pub(super) fn busy(totals: &Totals<'_>) -> Option<MachineFinding> {
     let finding = MachineFinding::new(Cause::Busy, Severity::Look, 0.3 + 0.2 * share, figure, look);
     let function = first.and_then(|first| {
         let (name, share) = totals.function(first)?;
-        Some(format!("{}: {share:.0} % in {name}", first.comm))
+        Some(format!("{}: {share:.0} % in {name}", first.name))
     });
     Some(finding.by(totals.culprits(&programs, cpus)).shown_by(function.unwrap_or_default()))
 }
@@ -124,7 +124,7 @@ pub(super) fn forks(totals: &Totals<'_>) -> Option<MachineFinding> {
     let finding = MachineFinding { confidence: Confidence::Likely, ..finding };
     let cpus = |ns: f64| format!("children {:.2} CPUs", ns / 1e9);
     let culprits = match named(&parents) {
-        [ProgramUse { comm, pid: Some(pid), per_second, .. }] => format!("by {comm} {pid}, {}", cpus(*per_second)),
+        [ProgramUse { name, pid: Some(pid), per_second, .. }] => format!("by {name} {pid}, {}", cpus(*per_second)),
         _ => totals.culprits(&parents, cpus),
     };
     Some(finding.by(culprits).shown_by(evidence))
@@ -147,7 +147,7 @@ pub(super) fn queue(totals: &Totals<'_>) -> Option<MachineFinding> {
     let mean = totals.processes.iter().max_by_key(|one| (one.used.delay_ns, std::cmp::Reverse(one.used.pid)));
     let mean = mean
         .filter(|one| one.used.delay_ns > 0 && one.used.slices > 0)
-        .map(|one| format!("{} waits {} a time", one.used.comm, duration(one.used.delay_ns / one.used.slices)));
+        .map(|one| format!("{} waits {} a time", one.used.name(), duration(one.used.delay_ns / one.used.slices)));
     let (some, _) = totals.pressure_of("cpu");
     let pressure = (some > 0.0).then(|| format!("pressure {some:.0} %"));
     let evidence: Vec<String> = mean.into_iter().chain(pressure).collect();
@@ -187,7 +187,7 @@ pub(super) fn locks(totals: &Totals<'_>) -> Option<MachineFinding> {
         MachineFinding::new(Cause::Locks, Severity::Look, weight, figure, Look::unit("locks", Some(used.pid)));
     let finding = MachineFinding { confidence: Confidence::Likely, ..finding };
     let evidence = format!("likely a contended lock: average of {} readings", totals.looks);
-    Some(finding.by(format!("{} {}", used.comm, used.pid)).shown_by(evidence))
+    Some(finding.by(format!("{} {}", used.name(), used.pid)).shown_by(evidence))
 }
 
 pub(super) fn asleep(totals: &Totals<'_>) -> Option<MachineFinding> {
@@ -214,5 +214,5 @@ pub(super) fn asleep(totals: &Totals<'_>) -> Option<MachineFinding> {
     let finding = MachineFinding::new(Cause::Asleep, Severity::Look, 0.1, figure, look);
     let evidence =
         format!("on a CPU {:.0} %, waiting for one {:.0} %: samples show no sleep", 100.0 * ran, 100.0 * waited);
-    Some(finding.by(format!("{} {}", first.comm, first.pid)).shown_by(evidence))
+    Some(finding.by(format!("{} {}", first.name(), first.pid)).shown_by(evidence))
 }

@@ -113,6 +113,6 @@ pub(super) fn growth(totals: &Totals<'_>) -> Option<MachineFinding> {
     let look = Look::unit("kmemleak", Some(worst.used.pid));
     let finding = MachineFinding::new(Cause::Growth, Severity::Look, 0.55, figure, look);
     let evidence = format!("likely a leak: {} resident, and growing steadily", bytes(worst.used.resident));
-    let finding = finding.by(format!("{} {}", worst.used.comm, worst.used.pid)).shown_by(evidence);
+    let finding = finding.by(format!("{} {}", worst.used.name(), worst.used.pid)).shown_by(evidence);
     Some(MachineFinding { confidence: Confidence::Likely, ..finding })
 }

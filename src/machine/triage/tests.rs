@@ -151,6 +151,14 @@ fn storms_are_named_by_who_causes_them() {
         one.processes = vec![process(5, "make", |one| one.children_ns = SECOND / 2)];
     });
     assert_eq!((&*found.figure, &*found.culprit), ("700 new processes and threads/s", "by make 5, children 0.50 CPUs"));
+    let script = |pid: i32, script: &str| {
+        process(pid, "sh", |one| (one.children_ns, one.script) = (SECOND / 2, Some(script.into())))
+    };
+    let found = only(Cause::Forks, |one| (one.forks, one.processes) = (700, vec![script(5, "deploy.sh")]));
+    assert_eq!(&*found.culprit, "by deploy.sh 5, children 0.50 CPUs");
+    let scripts = || vec![script(5, "deploy.sh"), script(6, "backup.sh"), script(7, "deploy.sh")];
+    let found = only(Cause::Forks, |one| (one.forks, one.processes) = (700, scripts()));
+    assert_eq!(&*found.culprit, "deploy.sh ×2 children 1.00 CPUs, backup.sh children 0.50 CPUs");
     assert_eq!(reported(|one| (one.cpus, one.forks) = (64, 200)), [], "many CPUs start more");
     let mut second = calm_second();
     (second.forks, second.processes) = (120, vec![process(5, "bash", |one| one.children_ns = SECOND / 5)]);

@@ -150,7 +150,8 @@ impl<'a> Totals<'a> {
         for process in &self.processes {
             let sum = figure(&process.used);
             if sum > 0 {
-                let known = list.entry(&process.used.comm).or_insert_with(|| ProgramUse {
+                let known = list.entry(process.used.name()).or_insert_with(|| ProgramUse {
+                    name: process.used.name().clone(),
                     comm: process.used.comm.clone(),
                     pid: Some(process.used.pid),
                     ..ProgramUse::default()
@@ -162,7 +163,7 @@ impl<'a> Totals<'a> {
             }
         }
         let mut list: Vec<ProgramUse> = list.into_values().collect();
-        arrange_by_key(&mut list, |one| (std::cmp::Reverse(one.sum), one.comm.clone()));
+        arrange_by_key(&mut list, |one| (std::cmp::Reverse(one.sum), one.name.clone()));
         list
     }
 
@@ -170,7 +171,7 @@ impl<'a> Totals<'a> {
     pub(crate) fn culprits(&self, list: &[ProgramUse], value: impl Fn(f64) -> String) -> String {
         let one = |program: &ProgramUse| {
             let many = if program.processes > 1 { format!(" ×{}", program.processes) } else { String::new() };
-            format!("{}{many} {}", program.comm, value(program.per_second))
+            format!("{}{many} {}", program.name, value(program.per_second))
         };
         named(list).iter().map(one).collect::<Vec<_>>().join(", ")
     }
@@ -237,6 +238,8 @@ pub(crate) fn named(list: &[ProgramUse]) -> &[ProgramUse] {
 /// The processes of a name, with the sum of a figure.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ProgramUse {
+    /// Their script, or else [`Self::comm`].
+    pub(crate) name: Arc<str>,
     pub(crate) comm: Arc<str>,
     /// The process, if there is only one.
     pub(crate) pid: Option<i32>,
@@ -249,6 +252,7 @@ impl ProcessTotal {
     fn add(&mut self, one: &ProcessUse) {
         let sum = &mut self.used;
         (sum.pid, sum.comm, sum.parent, sum.threads) = (one.pid, one.comm.clone(), one.parent, one.threads);
+        sum.script.clone_from(&one.script);
         sum.cpu_ns += one.cpu_ns;
         sum.delay_ns += one.delay_ns;
         sum.slices += one.slices;

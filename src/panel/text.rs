@@ -76,12 +76,26 @@ pub const BELOW: &str = " < ";
 /// Fits a list, whose items commas or two blanks divide, into some cells: its first items stay whole. Where not even
 /// one fits, its name loses its middle, and its figure stays.
 pub fn fit_list(text: &str, cells: usize) -> Cow<'_, str> {
+    fit_items(text, cells, false)
+}
+
+/// Does the same, and counts the items that are left out: `+3 more`. A single one may be a remark on the item before it.
+pub fn fit_counted_list(text: &str, cells: usize) -> Cow<'_, str> {
+    fit_items(text, cells, true)
+}
+
+fn fit_items(text: &str, cells: usize, is_counted: bool) -> Cow<'_, str> {
     if width(text) <= cells {
         return Cow::Borrowed(text);
     }
     let divider = if text.contains(", ") { ", " } else { "  " };
     let items: Vec<&str> = text.split(divider).collect();
-    let mut starts = (1..items.len()).rev().map(|n| format!("{}{divider}…", items[..n].join(divider)));
+    let start = |n: usize, rest: &str| format!("{}{divider}{rest}", items[..n].join(divider));
+    let counted = |n: usize| match items.len() - n {
+        more if more > 1 && is_counted => start(n, &format!("+{more} more")),
+        _ => start(n, "…"),
+    };
+    let mut starts = (1..items.len()).rev().map(counted).chain((items.len() > 1).then(|| start(1, "…")));
     if let Some(start) = starts.find(|start| width(start) <= cells) {
         return Cow::Owned(start);
     }
@@ -196,6 +210,18 @@ mod tests {
         assert_eq!(fit_list("a long name without a figure", 10), "a long na…");
     }
 
+    #[test]
+    fn the_items_that_a_list_loses_are_counted() {
+        let culprits = "deploy.sh ×2 1.00, backup.sh 0.50, cc1plus 0.40, ld 0.30";
+        assert_eq!(fit_counted_list(culprits, 99), culprits);
+        assert_eq!(fit_counted_list(culprits, 50), "deploy.sh ×2 1.00, backup.sh 0.50, cc1plus 0.40, …");
+        assert_eq!(fit_counted_list(culprits, 45), "deploy.sh ×2 1.00, backup.sh 0.50, +2 more");
+        assert_eq!(fit_counted_list(culprits, 30), "deploy.sh ×2 1.00, +3 more");
+        assert_eq!(fit_counted_list(culprits, 20), "deploy.sh ×2 1.00, …");
+        assert_eq!(fit_counted_list(culprits, 15), "depl…sh ×2 1.00");
+        assert_eq!(fit_counted_list("by make 5, children 0.50 CPUs", 20), "by make 5, …");
+    }
+
     proptest! {
         #![proptest_config(crate::damage::kept())]
 
@@ -206,6 +232,7 @@ mod tests {
             prop_assert!(width(&fit(&safe, cells)) <= cells);
             prop_assert!(width(&fit_end(&safe, cells)) <= cells);
             prop_assert!(width(&fit_list(&safe, cells)) <= cells);
+            prop_assert!(width(&fit_counted_list(&safe, cells)) <= cells);
         }
     }
 

@@ -3,7 +3,7 @@
 use ratatui::style::{Modifier, Style};
 
 use crate::machine::triage::{MachineFinding, Severity};
-use crate::panel::text::{fit_list, width, wrap};
+use crate::panel::text::{fit_counted_list, fit_list, width, wrap};
 use crate::panel::unit::clock;
 use crate::ui::draw::layout::places;
 use crate::ui::screens::overview::state::{Lack, OverviewState};
@@ -105,15 +105,18 @@ fn row(model: &Model, found: &MachineFinding, is_selected: bool, y: u16, on: &mu
     let put = |x: u16, y: u16, until: u16, text: &str, style: Style, on: &mut Canvas<'_>| {
         on.put(x, y, &fit_list(text, usize::from(until.saturating_sub(x))), style);
     };
+    let put_culprits = |x: u16, y: u16, until: u16, on: &mut Canvas<'_>| {
+        on.put(x, y, &fit_counted_list(&found.culprit, usize::from(until.saturating_sub(x))), theme.text);
+    };
     if on.area.width >= WIDE {
         let culprit = (right - x - FIGURE) / 2;
         put(x, y, x + FIGURE - 1, &found.figure, style, on);
-        put(x + FIGURE, y, x + FIGURE + culprit - 1, &found.culprit, theme.text, on);
+        put_culprits(x + FIGURE, y, x + FIGURE + culprit - 1, on);
         put(x + FIGURE + culprit, y, right.saturating_sub(1), &evidence, theme.dim, on);
         on.put(right, y, &key, theme.key);
     } else {
         let first = x + on.put(x, y, &found.figure, style) + 2;
-        put(first, y, on.area.width.saturating_sub(1), &found.culprit, theme.text, on);
+        put_culprits(first, y, on.area.width.saturating_sub(1), on);
         put(x, y + 1, right.saturating_sub(1), &evidence, theme.dim, on);
         on.put(right, y + 1, &key, theme.key);
     }

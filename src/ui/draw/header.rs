@@ -206,15 +206,32 @@ static TABS: &[(Tab, &Command)] = &[
 
 /// The width below which the overview is a digit unless it is shown.
 const NARROW: u16 = 100;
+/// The cells that tabs leave to filters or to the load.
+const TRAIL: usize = 12;
+/// The screens in the order in which they become digits where room is short.
+const UNNAMED: [Tab; 7] = [Tab::Overview, Tab::Events, Tab::Time, Tab::Cpus, Tab::Units, Tab::Flame, Tab::Top];
 
-/// Returns the screens with their names, or only the digits if room is short.
-fn tab_names(model: &Model, room: u16) -> impl Iterator<Item = (Tab, &'static Command, String)> {
-    let brief = TABS.iter().map(|(tab, _)| width(tab.name()) + 4).sum::<usize>() > usize::from(room);
-    let here = model.frame.tab;
-    (0..).zip(TABS).map(move |(n, (tab, row))| {
+/// Returns the screens that are digits because room is short.
+fn unnamed_tabs(here: Tab, room: u16) -> Vec<Tab> {
+    let mut used: usize = 1 + TABS.iter().map(|(tab, _)| width(tab.name()) + 4).sum::<usize>();
+    let mut unnamed = Vec::new();
+    for tab in UNNAMED.into_iter().filter(|tab| *tab != here) {
         // On a narrow screen, what is shown matters more than this name.
-        let is_cut = brief || *tab == Tab::Overview && room < NARROW;
-        let name = if is_cut && *tab != here { n.to_string() } else { format!("{n} {}", tab.name()) };
+        let is_narrow = tab == Tab::Overview && room < NARROW;
+        if is_narrow || used + TRAIL > usize::from(room) {
+            used -= width(tab.name()) + 1;
+            unnamed.push(tab);
+        }
+    }
+    unnamed
+}
+
+/// Returns the screens with their names, or with digits alone if room is short.
+fn tab_names(model: &Model, room: u16) -> impl Iterator<Item = (Tab, &'static Command, String)> {
+    let here = model.frame.tab;
+    let unnamed = unnamed_tabs(here, room);
+    (0..).zip(TABS).map(move |(n, (tab, row))| {
+        let name = if unnamed.contains(tab) { n.to_string() } else { format!("{n} {}", tab.name()) };
         (*tab, *row, if *tab == here { format!("[{name}]") } else { format!(" {name} ") })
     })
 }
@@ -372,4 +389,30 @@ pub(crate) fn banner(model: &Model, on: &mut Canvas<'_>) {
     let mut x = 1 + on.put(1, 0, &fit_end(&text, room(&keys)), style);
     x += on.put(x, 0, &more, style);
     on.put(x, 0, &keys, on.theme.key);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tabs_lose_their_names_one_by_one() {
+        let named = |here: Tab, room: u16| {
+            let unnamed = unnamed_tabs(here, room);
+            TABS.iter()
+                .map(|(tab, _)| tab.name())
+                .filter(|name| !unnamed.iter().any(|tab| tab.name() == *name))
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
+        assert_eq!(named(Tab::Top, 100), "Overview Top Flame Time CPUs Events Units");
+        assert_eq!(named(Tab::Top, 80), "Top Flame Time CPUs Events Units");
+        assert_eq!(named(Tab::Overview, 80), "Overview Top Flame Time CPUs Events Units");
+        assert_eq!(named(Tab::Top, 60), "Top Flame Time CPUs Units");
+        assert_eq!(named(Tab::Events, 60), "Top Flame Events Units");
+        assert_eq!(named(Tab::Flame, 50), "Top Flame Units");
+        for room in [0, 20, 40] {
+            assert_eq!(named(Tab::Flame, room), "Flame");
+        }
+    }
 }

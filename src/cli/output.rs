@@ -8,10 +8,11 @@ use std::sync::OnceLock;
 use serde::Serialize;
 
 use crate::kernel::files::{NewFile, open_named, unwritten};
-use crate::kernel::privilege;
+use crate::kernel::{privilege, tty};
 use crate::panel::Table;
 use crate::panel::charset::Charset;
 use crate::panel::printable::{EscapeForm, Printable};
+use crate::panel::text::width;
 
 use super::args::OutputFormat;
 use super::{Usage, usage};
@@ -207,18 +208,63 @@ pub(crate) fn file(
 /// Writes an error or a note to standard error. Indents further lines, so that a name cannot imitate a message.
 pub(crate) fn complain(text: &str) {
     let mut err = Printable::with_charset(EscapeForm::Text, charset(), io::stderr().lock());
-    let mut head = "perfprof-tui: ";
-    for line in text.trim_end().lines() {
-        let _ = writeln!(err, "{head}{line}");
+    let _ = err.write_all(message(text, tty::error_columns()).as_bytes());
+}
+
+/// The narrowest terminal for which messages are divided into lines: the indentation takes the most of others.
+const NARROWEST: usize = 40;
+
+/// Returns the lines of a message for a terminal of some columns. `None`: further programs read them.
+fn message(text: &str, columns: Option<usize>) -> String {
+    const HEAD: &str = "perfprof-tui: ";
+    let room = columns.filter(|columns| *columns >= NARROWEST).map_or(usize::MAX, |columns| columns - HEAD.len());
+    let (mut out, mut head) = (String::new(), HEAD);
+    for part in text.trim_end().lines().flat_map(|line| fitting(line, room)) {
+        out.push_str(&format!("{head}{part}\n"));
         head = "              ";
     }
+    out
+}
+
+/// Splits a line at spaces into parts that fit into some cells. Longer words stay whole.
+fn fitting(line: &str, room: usize) -> Vec<&str> {
+    let (mut parts, mut rest) = (Vec::new(), line);
+    while let Some(at) = end_of_line(rest, room) {
+        parts.push(rest[..at].trim_end());
+        rest = rest[at..].trim_start();
+    }
+    if parts.is_empty() || !rest.is_empty() {
+        parts.push(rest);
+    }
+    parts
+}
+
+/// Returns the place of the space at which a line is split; `None` if it fits or has no space.
+fn end_of_line(line: &str, room: usize) -> Option<usize> {
+    let indentation = line.len() - line.trim_start().len();
+    let (mut used, mut last) = (0, None);
+    for (at, c) in line.char_indices() {
+        if c == ' ' && at > indentation {
+            last = if used > room { last.or(Some(at)) } else { Some(at) };
+        }
+        used += width(c.encode_utf8(&mut [0; 4]));
+        if used > room && last.is_some() {
+            return last;
+        }
+    }
+    None
 }
 
 /// Prints clap's output: help unchanged; errors, which repeat the arguments, as text.
 pub(crate) fn print_usage(error: &clap::Error) {
     if error.use_stderr() {
         let mut err = Printable::with_charset(EscapeForm::Text, charset(), io::stderr().lock());
-        let _ = write!(err, "{}", error.render());
+        let room = tty::error_columns().unwrap_or(usize::MAX);
+        for line in error.render().to_string().lines() {
+            for part in fitting(line, room) {
+                let _ = writeln!(err, "{part}");
+            }
+        }
     } else if charset() == Charset::Ascii {
         let mut out = Printable::with_charset(EscapeForm::Text, charset(), io::stdout().lock());
         let _ = write!(out, "{}", error.render());
@@ -229,4 +275,30 @@ pub(crate) fn print_usage(error: &clap::Error) {
 
 pub(crate) fn is_closed_pipe(error: &anyhow::Error) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_break_at_spaces() {
+        let text = "the event is not known here\n  remedy: use list";
+        let whole = "perfprof-tui: the event is not known here\n                remedy: use list\n";
+        assert_eq!((message(text, None), message(text, Some(20))), (whole.to_owned(), whole.to_owned()));
+        let narrow = "perfprof-tui: the event is not known\n              here\n                remedy: use list\n";
+        assert_eq!(message(text, Some(40)), narrow);
+        assert_eq!(message("\n", Some(40)), "");
+    }
+
+    #[test]
+    fn long_words_stay_whole() {
+        assert_eq!(fitting("a path/that/is/long b c", 5), ["a", "path/that/is/long", "b c"]);
+        assert_eq!(fitting("one two", 7), ["one two"]);
+        assert_eq!(fitting("one two", 6), ["one", "two"]);
+        assert_eq!(fitting("漢字 漢字", 5), ["漢字", "漢字"]);
+        assert_eq!(fitting("    word", 3), ["    word"]);
+        assert_eq!(fitting("", 0), [""]);
+        assert_eq!(fitting("a  b ", 0), ["a", "b"]);
+    }
 }

@@ -2,7 +2,7 @@
 //! dropped ssh connection must not use a CPU, so the hang-up ends the process in order.
 
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::termios::{Action, QueueSelector, tcflow, tcflush};
+use rustix::termios::{Action, QueueSelector, tcflow, tcflush, tcgetwinsize};
 use rustix::time::Timespec;
 
 /// Blocks until the terminal on standard output hangs up; `false` without a terminal, or when `stop` returns true.
@@ -31,6 +31,11 @@ pub(crate) fn discard_output() {
     // starting a stopped one does (__start_tty).
     let _ = tcflow(tty, Action::OOff);
     let _ = tcflow(tty, Action::OOn);
+}
+
+/// Returns the columns of the terminal on standard error; `None` without a terminal or its size.
+pub(crate) fn error_columns() -> Option<usize> {
+    tcgetwinsize(rustix::stdio::stderr()).ok().map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
 
 /// Writes a final message to standard error, without allocating.

@@ -3,10 +3,9 @@
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crossbeam_channel::{Receiver, unbounded};
-use crossterm::event::Event as Input;
+use crossbeam_channel::Receiver;
 use ratatui::layout::Position;
 
 use crate::engine::{Engine, Notice, Request, UnitRequest};
@@ -15,6 +14,7 @@ use crate::ui::app::App;
 use crate::ui::draw::screen;
 use crate::ui::state::{Effect, OutsideRequest};
 use crate::ui::terminal::frame_pacer::FramePacer;
+use crate::ui::terminal::inputs::InputReader;
 use crate::ui::terminal::term::{self, ScreenTerminal};
 use crate::ui::terminal::term_query::{TermFacts, TermQuery};
 use crate::ui::theme::{Theme, Themes, suited};
@@ -34,10 +34,6 @@ pub(crate) enum OutsideEvent {
 
 /// How long the first frame waits for the terminal's answers. Later ones are processed when they arrive.
 const PATIENCE: Duration = Duration::from_millis(150);
-/// How long answers are distinguished from keys.
-const LATEST: Duration = Duration::from_secs(1);
-/// Polling interval for keys typed meanwhile.
-const LISTEN: Duration = Duration::from_millis(20);
 
 /// Carries out requests on files and processes; results arrive as [`OutsideEvent`].
 pub(crate) type Serve<'a> = &'a mut dyn FnMut(&Engine, OutsideRequest);
@@ -58,7 +54,7 @@ pub(crate) fn run(
     let all = asked.as_mut().is_none_or(|asked| asked.listen(PATIENCE));
     take_facts(app, themes, by_itself, asked.as_ref().map(TermQuery::facts).unwrap_or_default());
     asked.iter_mut().flat_map(TermQuery::typed).for_each(|input| app.input(&input));
-    let (inputs, late) = read_inputs(asked.filter(|_| !all))?;
+    let reader = InputReader::start(asked.filter(|_| !all))?;
     let mut dirty = true;
     let mut theme = Theme::new(themes.depth);
     theme.charset = themes.charset;
@@ -81,7 +77,7 @@ pub(crate) fn run(
             pace.drew(app);
         }
         crossbeam_channel::select! {
-            recv(inputs) -> input => match input {
+            recv(reader.inputs) -> input => match input {
                 Ok(input) => app.input(&input),
                 Err(_) => return Ok(()),
             },
@@ -93,13 +89,13 @@ pub(crate) fn run(
                 Ok(OutsideEvent::Stop) | Err(_) => return Ok(()),
                 Ok(what) => take_outside(app, &mut screen, what)?,
             },
-            recv(late) -> what => if let Ok(what) = what {
+            recv(reader.late) -> what => if let Ok(what) = what {
                 take_facts(app, themes, by_itself, what);
             },
             default(pace.wait(app, dirty)) => {}
         }
         priority.keep();
-        while let Ok(input) = inputs.try_recv() {
+        while let Ok(input) = reader.inputs.try_recv() {
             app.input(&input);
         }
         while let Ok(notice) = engine.notices().try_recv() {
@@ -115,30 +111,6 @@ fn take_facts(app: &mut App, themes: &Themes, by_itself: bool, facts: TermFacts)
     if by_itself && (app.model.frame.theme == "auto" || app.model.frame.theme == before) {
         app.model.frame.theme = suited(themes.depth, facts.background).to_owned();
     }
-}
-
-fn read_inputs(asked: Option<TermQuery>) -> io::Result<(Receiver<Input>, Receiver<TermFacts>)> {
-    let (sender, inputs) = unbounded();
-    let (tell, late) = unbounded();
-    let read = move || {
-        if let Some(mut asked) = asked {
-            let until = Instant::now() + LATEST;
-            while !asked.listen(LISTEN) && Instant::now() < until {
-                asked.typed().into_iter().for_each(|input| drop(sender.send(input)));
-            }
-            asked.typed().into_iter().for_each(|input| drop(sender.send(input)));
-            let _ = tell.send(asked.facts());
-        }
-        // Keep the sender: a channel without senders would always be ready.
-        let _tell = tell;
-        while let Ok(input) = crossterm::event::read() {
-            if sender.send(input).is_err() {
-                return;
-            }
-        }
-    };
-    std::thread::Builder::new().name("input".to_owned()).spawn(read)?;
-    Ok((inputs, late))
 }
 
 fn take_notice(app: &mut App, engine: &Engine, notice: Notice) {

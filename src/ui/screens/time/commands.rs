@@ -9,9 +9,9 @@ use crate::ui::input::{Argument, Hints};
 commands! { GROUP "Time" on Time {
     LEFT "time-left" ["left"] "go one column back" => Plain(|app| app.views.time.step(&app.model, -1, 0));
     RIGHT "time-right" ["right"] "go one column on" => Plain(|app| app.views.time.step(&app.model, 1, 0));
-    SELECT "time-select" ["v"] "start a selection in order of time, or of rows and columns"
+    SELECT "time-select" ["v"] "select from cell to cell: in order of time, or a rectangle"
         => Plain(|app| app.views.time.select(&app.model, false));
-    COLUMNS "time-columns" ["V"] "start a selection of whole columns" => Plain(|app| app.views.time.select(&app.model, true));
+    COLUMNS "time-columns" ["V"] "select whole columns: each from its first to its last row" => Plain(|app| app.views.time.select(&app.model, true));
     ENTER "time-enter" ["enter"] "show only the selection, on every screen" => Plain(|app| app.views.time.enter(&mut app.model));
     BASELINE "time-baseline" ["b", "m"] "compare with the selected time" => Plain(|app| app.views.time.mark_baseline(&mut app.model));
     ROWS "time-rows" ["tab"] "choose the rows" (Argument::named("offset|cpu|task|dso|function|latency"))

@@ -166,6 +166,11 @@ mod tests {
                 format!("folio_wait_bit < {wrapper} < main")
             );
         }
+        // Code without unwind information ends a stack in the wrapper.
+        for inner in ["schedule_[k] < __do_sys_clone3_[k]", "schedule_[k] < down_read_[k] < __do_sys_clone3_[k]"] {
+            let told = seen(&format!("{inner} < {entry} < clone3 < [broken]"));
+            assert_eq!(told.matches("clone3").count(), 1, "{told}");
+        }
         let versioned = "schedule_[k] < do_nanosleep_[k] < __x64_sys_clock_nanosleep_[k]";
         assert_eq!(
             seen(&format!("{versioned} < {entry} < clock_nanosleep@GLIBC_2.2.5 < main")),

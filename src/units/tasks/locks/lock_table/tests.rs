@@ -1,0 +1,190 @@
+//! Tests of waits and holders, with given times.
+
+use super::*;
+use crate::units::tasks::locks::addresses::MOST_VARIABLES;
+
+const MS: u64 = 1_000_000;
+const LOCK: LockKey = LockKey { space: 1, address: 0x1000 };
+const OTHER: LockKey = LockKey { space: 1, address: 0x2000 };
+
+fn stack(n: u32) -> RetainedStack {
+    RetainedStack(n)
+}
+
+#[test]
+fn each_part_of_a_wait_belongs_to_the_thread_that_ends_it() {
+    let mut table = LockTable::default();
+    table.wait(2, LOCK, 0, stack(1), Some(10));
+    table.wait(3, LOCK, 10 * MS, stack(1), Some(10));
+    // Thread 10 releases the lock to 2, which holds it for a moment.
+    table.release(2, 10, stack(5), 30 * MS);
+    table.end(2, 31 * MS);
+    table.release(3, 2, stack(6), 32 * MS);
+    table.end(3, 33 * MS);
+    let of = &table.locks[&LOCK];
+    assert_eq!(of.holders[&(10, stack(5))], 30 * MS + 20 * MS);
+    assert_eq!(of.holders[&(2, stack(6))], 2 * MS);
+    assert_eq!((of.waits.sum, of.waits.n, of.ready), (31 * MS + 23 * MS, 2, 2 * MS));
+    assert_eq!((of.confirmed, of.contradicted), (1, 0));
+    assert!(of.waiters.is_empty() && table.waiting.is_empty());
+}
+
+#[test]
+fn a_moment_in_which_several_threads_wait_counts_once() {
+    let mut table = LockTable::default();
+    table.wait(2, LOCK, 0, stack(1), None);
+    table.wait(3, LOCK, 10 * MS, stack(1), None);
+    table.wait(4, LOCK, 10 * MS, stack(1), None);
+    table.release(2, 10, stack(5), 30 * MS);
+    table.end(2, 31 * MS);
+    let times = table.locks[&LOCK].wall_times(35 * MS);
+    assert_eq!((times.contended, times.unreleased), (35 * MS, 5 * MS));
+    assert_eq!(times.held[&10], 30 * MS);
+    table.release(3, 2, stack(6), 40 * MS);
+    table.release(4, 2, stack(6), 40 * MS);
+    table.end(3, 42 * MS);
+    table.end(4, 42 * MS);
+    let times = table.locks[&LOCK].wall_times(50 * MS);
+    assert_eq!((times.contended, times.unreleased, times.held[&2]), (42 * MS, 0, 10 * MS));
+    // The time of a wait whose end was lost belongs to no holder.
+    table.wait(2, LOCK, 60 * MS, stack(1), Some(10));
+    assert_eq!(table.locks[&LOCK].wall_times(65 * MS).held[&10], 35 * MS, "the owner that the lock names");
+    table.forget();
+    table.wait(2, LOCK, 70 * MS, stack(1), None);
+    table.release(2, 3, stack(5), 71 * MS);
+    table.end(2, 71 * MS);
+    let times = table.locks[&LOCK].wall_times(80 * MS);
+    assert_eq!([times.held[&10], times.held[&3]], [30 * MS, MS]);
+    assert!(times.contended >= times.held.values().sum::<u64>());
+}
+
+/// CPython's lock: each wait ends by a timer after 5 ms, and is repeated.
+#[test]
+fn waits_that_a_timer_ends_belong_to_the_next_releaser() {
+    let mut table = LockTable::default();
+    for round in 0..3 {
+        table.wait(2, LOCK, round * 5 * MS, stack(1), None);
+        table.end(2, (round + 1) * 5 * MS);
+    }
+    table.wait(2, LOCK, 15 * MS, stack(1), None);
+    table.release(2, 9, stack(7), 17 * MS);
+    table.end(2, 17 * MS);
+    assert_eq!(table.locks[&LOCK].holders[&(9, stack(7))], 17 * MS);
+}
+
+#[test]
+fn what_a_holder_does_counts_while_others_wait() {
+    let mut table = LockTable::default();
+    table.wait(2, LOCK, 10 * MS, stack(1), Some(10));
+    table.wait(10, OTHER, 5 * MS, stack(2), Some(11));
+    table.did(10, Deed::WaitedFor(OTHER), 5 * MS, 30 * MS);
+    table.did(11, Deed::Slept(stack(3)), 0, 30 * MS);
+    table.did(12, Deed::Slept(stack(3)), 0, 30 * MS);
+    assert_eq!(table.locks[&LOCK].deeds[&(10, Deed::WaitedFor(OTHER))], 20 * MS);
+    assert_eq!(table.locks[&OTHER].deeds[&(11, Deed::Slept(stack(3)))], 25 * MS);
+    // After the release, it holds nothing.
+    table.release(2, 10, stack(5), 30 * MS);
+    table.did(10, Deed::Ran(stack(4)), 30 * MS, 40 * MS);
+    assert_eq!(table.locks[&LOCK].deeds.len(), 1);
+}
+
+#[test]
+fn circles_are_found_once_and_only_of_long_waits() {
+    let mut table = LockTable::default();
+    table.wait(7, LOCK, 0, stack(1), Some(5));
+    table.wait(5, OTHER, MS, stack(2), Some(7));
+    table.wait(3, LOCK, MS, stack(1), Some(5));
+    assert_eq!(table.circles(50 * MS), Vec::<Vec<i32>>::new());
+    assert_eq!(table.circles(SURE_NS + MS), [vec![5, 7]]);
+    table.release(5, 7, stack(3), SURE_NS + MS);
+    assert!(table.circles(2 * SURE_NS).is_empty());
+    // A lock that names its waiter.
+    table.wait(4, LOCK, 0, stack(1), Some(4));
+    assert_eq!(table.circles(2 * SURE_NS), [vec![4]]);
+}
+
+#[test]
+fn a_reset_and_lost_records_leave_no_time_behind() {
+    let mut table = LockTable::default();
+    table.wait(2, LOCK, 0, stack(1), Some(10));
+    table.reset(10 * MS);
+    let open: u64 = table.open(&table.locks[&LOCK], 15 * MS).map(|(.., ns)| ns).sum();
+    assert_eq!(open, 5 * MS);
+    table.release(2, 10, stack(5), 20 * MS);
+    table.end(2, 20 * MS);
+    let of = &table.locks[&LOCK];
+    assert_eq!((of.waits.sum, of.holders[&(10, stack(5))]), (10 * MS, 10 * MS));
+    table.wait(2, LOCK, 30 * MS, stack(1), Some(10));
+    table.forget();
+    assert!(table.end(2, 40 * MS).is_none() && table.waiting.is_empty());
+    table.wait(2, LOCK, 50 * MS, stack(1), Some(10));
+    table.forget_thread(10, 60 * MS);
+    assert_eq!(table.waits_for(2), Some((LOCK, None)));
+    table.forget_thread(2, 60 * MS);
+    assert!(table.locks[&LOCK].waiters.is_empty());
+}
+
+#[test]
+fn kept_addresses_are_bounded_and_outlast_their_locks() {
+    let mut table = LockTable::default();
+    let calls = std::cell::Cell::new(0);
+    let mut pin = |_: i32, address: u64| {
+        calls.set(calls.get() + 1);
+        stack(address as u32)
+    };
+    for address in 1..=MOST_VARIABLES as u64 + 10 {
+        table.wait(2, LockKey { space: 1, address }, 0, stack(1), None);
+        table.end(2, MS);
+    }
+    table.pin_longest(usize::MAX, MS, &mut pin);
+    let pinned: Vec<LockKey> =
+        table.locks.iter().filter(|(_, of)| of.variable.is_some()).map(|(key, _)| *key).collect();
+    assert_eq!((pinned.len(), calls.get()), (MOST_VARIABLES, MOST_VARIABLES));
+    let mut again = |table: &mut LockTable| {
+        table.reset(2 * MS);
+        table.wait(2, pinned[0], 2 * MS, stack(1), None);
+        table.pin_longest(usize::MAX, 3 * MS, &mut pin);
+        table.end(2, 4 * MS);
+        table.locks[&pinned[0]].variable
+    };
+    assert_eq!(again(&mut table), Some(stack(pinned[0].address as u32)));
+    // Another program may have the number of an ended process.
+    table.forget_thread(1, 5 * MS);
+    assert_eq!(again(&mut table), None);
+    assert_eq!(calls.get(), MOST_VARIABLES);
+}
+
+#[test]
+fn many_threads_keep_their_numbers_up_to_a_limit() {
+    let mut table = LockTable::default();
+    for tid in 1..=2 * MOST_THREADS as i32 {
+        table.wait(tid, LOCK, 0, stack(1), None);
+        table.end(tid, 1);
+    }
+    let sites = &table.locks[&LOCK].sites;
+    assert_eq!((sites.len(), sites[&(OTHERS, RetainedStack::NONE)].1), (MOST_THREADS + 1, MOST_THREADS as u64));
+    assert_eq!(sites[&(MOST_THREADS as i32, RetainedStack::NONE)].1, 1);
+}
+
+#[test]
+fn a_million_locks_stay_bounded_and_the_longest_are_kept() {
+    let mut table = LockTable::default();
+    for address in 0..3 * MOST_LOCKS as u64 {
+        let ns = if address % 1000 == 0 { 1000 * MS } else { 1 + address % 7 };
+        table.wait(2, LockKey { space: 1, address }, 0, stack(1), None);
+        table.end(2, ns);
+    }
+    assert!(table.locks.len() <= MOST_LOCKS && table.dropped > 0);
+    let kept = (0..3 * MOST_LOCKS as u64)
+        .step_by(1000)
+        .all(|address| table.locks.contains_key(&LockKey { space: 1, address }));
+    assert!(kept);
+    assert_eq!(table.dropped as usize + table.locks.len(), 3 * MOST_LOCKS);
+    // A thread with many stacks.
+    for n in 0..2 * MOST_STACKS as u32 {
+        table.wait(2, LOCK, 0, stack(n), None);
+        table.end(2, 1);
+    }
+    assert!(table.locks[&LOCK].sites.len() <= MOST_STACKS + 1);
+    assert_eq!(table.locks[&LOCK].sites[&(2, RetainedStack::NONE)].1, MOST_STACKS as u64 + 1);
+}

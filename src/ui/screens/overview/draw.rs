@@ -106,7 +106,7 @@ fn row(model: &Model, found: &MachineFinding, is_selected: bool, y: u16, on: &mu
         on.put(x, y, &fit_list(text, usize::from(until.saturating_sub(x))), style);
     };
     let put_culprits = |x: u16, y: u16, until: u16, on: &mut Canvas<'_>| {
-        on.put(x, y, &fit_counted_list(&found.culprit, usize::from(until.saturating_sub(x))), theme.text);
+        on.put(x, y, &fit_counted_list(&found.culprit, usize::from(until.saturating_sub(x))), theme.text)
     };
     if on.area.width >= WIDE {
         let culprit = (right - x - FIGURE) / 2;
@@ -116,8 +116,17 @@ fn row(model: &Model, found: &MachineFinding, is_selected: bool, y: u16, on: &mu
         on.put(right, y, &key, theme.key);
     } else {
         let first = x + on.put(x, y, &found.figure, style) + 2;
-        put_culprits(first, y, on.area.width.saturating_sub(1), on);
-        put(x, y + 1, right.saturating_sub(1), &evidence, theme.dim, on);
+        let end = on.area.width.saturating_sub(1);
+        // A name that the first line would cut goes before the evidence.
+        let main = found.culprit.split(", ").next().unwrap_or_default();
+        let has_room = usize::from(first) + width(main) <= usize::from(end);
+        let at = if has_room {
+            put_culprits(first, y, end, on);
+            x
+        } else {
+            x + put_culprits(x, y + 1, right.saturating_sub(1), on) + 2
+        };
+        put(at, y + 1, right.saturating_sub(1), &evidence, theme.dim, on);
         on.put(right, y + 1, &key, theme.key);
     }
     if is_selected {

@@ -100,6 +100,31 @@ fn one_fault_on_a_small_terminal() {
     ");
 }
 
+/// The first line has 33 cells for it.
+#[test]
+fn a_long_culprit_goes_to_the_second_line() {
+    let storm = |name: &'static str| {
+        move |one: &mut Resources| {
+            let script = Some(name.into());
+            one.forks = 700;
+            one.processes = vec![ProcessUse {
+                pid: 12345,
+                comm: "sh".into(),
+                script,
+                children_ns: SECOND,
+                ..ProcessUse::default()
+            }];
+        }
+    };
+    let line_of = |name: &'static str| {
+        let screen = screen(&session((80, 24), storm(name)), (80, 24));
+        let whole = format!("by {name} 12345, ");
+        screen.lines().position(|line| line.contains(&whole)).unwrap_or_else(|| panic!("{screen}"))
+    };
+    let lines = ["deploy.sh", "deploy-of-the-release-candidate.sh"].map(line_of);
+    assert_eq!(lines[1], lines[0] + 1);
+}
+
 #[test]
 fn several_faults_on_a_wide_terminal() {
     insta::assert_snapshot!(screen(&session((200, 60), refused), (200, 60)), @r"

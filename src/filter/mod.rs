@@ -40,14 +40,20 @@ pub(crate) struct Atom {
     pub(crate) test: Test,
 }
 
-impl Atom {
-    pub(crate) fn text(&self, value: &str) -> bool {
-        match &self.test {
-            Test::Equals(values) => values.iter().any(|v| v == value),
-            Test::Glob(glob) => glob.is_match(value),
-            Test::Regex(regex) => regex.is_match(value),
+impl Test {
+    fn text(&self, value: &str) -> bool {
+        match self {
+            Self::Equals(values) => values.iter().any(|v| v == value),
+            Self::Glob(glob) => glob.is_match(value),
+            Self::Regex(regex) => regex.is_match(value),
             _ => false,
         }
+    }
+}
+
+impl Atom {
+    pub(crate) fn text(&self, value: &str) -> bool {
+        self.test.text(value)
     }
 
     pub(crate) fn number(&self, value: impl Into<i128>) -> bool {

@@ -11,8 +11,8 @@ pub(super) const LEXICON: Lexicon = Lexicon {
     marks: &["&&", "||", "==", "!=", "!~", "=~", "<=", ">=", "<", ">", "~", "!", "&", "(", ")", ","],
     begins: is_word,
     goes_on: is_word,
-    numbers: false,
     hints: &[('=', "use == for equality"), ('|', "this is written ||")],
+    ..Lexicon::WORDS
 };
 
 fn is_word(c: char) -> bool {
@@ -84,8 +84,8 @@ impl<'t> Grammar<'t> for Clauses<'_> {
         Ok(Node { expr, open: true })
     }
 
-    fn group(&mut self, inner: Node) -> Node {
-        Node { open: false, ..inner }
+    fn group(&mut self, inner: Node, _: &mut Cursor<'t>) -> Result<Node, Diagnostic> {
+        Ok(Node { open: false, ..inner })
     }
 
     fn surplus(&self, piece: Piece<'t>) -> &'static str {

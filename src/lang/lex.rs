@@ -8,13 +8,15 @@ use super::quantity::{self, Number};
 /// The tokens of a language.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lexicon {
-    /// Operators and punctuation. The longest match wins.
+    /// Operators and punctuation, without letters and digits. The longest match wins.
     pub(crate) marks: &'static [&'static str],
     /// Whether a word may begin with, or continue with, a character.
     pub(crate) begins: fn(char) -> bool,
     pub(crate) goes_on: fn(char) -> bool,
     /// Whether a token that begins with a digit is a number with a unit.
     pub(crate) numbers: bool,
+    /// Whether a backslash in quoted text escapes the next character. It remains part of the token.
+    pub(crate) escapes: bool,
     /// Messages for characters that do not begin a token.
     pub(crate) hints: &'static [(char, &'static str)],
 }
@@ -58,6 +60,10 @@ pub(crate) struct Cursor<'t> {
 pub(crate) const MAX_DEPTH: usize = 100;
 
 impl Lexicon {
+    /// Words without numbers, escapes and hints: the default of each part.
+    pub(crate) const WORDS: Self =
+        Self { marks: &[], begins: |_| false, goes_on: |_| false, numbers: false, escapes: false, hints: &[] };
+
     /// Splits a text into tokens. The error is at the first character that does not begin one.
     pub(crate) fn pieces<'t>(&self, text: &'t str) -> Result<Vec<Piece<'t>>, Diagnostic> {
         let mut pieces = Vec::new();
@@ -97,12 +103,18 @@ impl Lexicon {
     fn piece<'t>(&self, text: &'t str, at: usize, c: char) -> Result<Piece<'t>, Diagnostic> {
         let rest = &text[at..];
         let run = |part: &dyn Fn(char) -> bool| rest.find(|c| !part(c)).unwrap_or(rest.len());
-        let mark = self.marks.iter().filter(|mark| rest.starts_with(**mark)).max_by_key(|mark| mark.len());
+        let marks = if c.is_alphanumeric() { &[] } else { self.marks };
+        let mark = marks.iter().filter(|mark| rest.starts_with(**mark)).max_by_key(|mark| mark.len());
         let (token, len) = if let Some(mark) = mark {
             (Token::Mark(mark), mark.len())
         } else if c == '"' || c == '\'' {
-            let end =
-                rest[1..].find(c).ok_or_else(|| Diagnostic::new(text, at, rest.len(), "this string is not closed"))?;
+            let mut is_escaped = false;
+            let end = rest[1..].find(|next| {
+                let ends = next == c && !is_escaped;
+                is_escaped = self.escapes && next == '\\' && !is_escaped;
+                ends
+            });
+            let end = end.ok_or_else(|| Diagnostic::new(text, at, rest.len(), "this string is not closed"))?;
             (Token::Quoted(&rest[1..=end]), end + 2)
         } else if self.numbers && c.is_ascii_digit() {
             let len = run(&|c| c.is_alphanumeric() || c == '.' || c == '_');
@@ -187,6 +199,7 @@ mod tests {
         goes_on: |c| c.is_alphanumeric() || "_-".contains(c),
         numbers: true,
         hints: &[('=', "use == for equality")],
+        ..Lexicon::WORDS
     };
 
     #[test]
@@ -219,6 +232,10 @@ mod tests {
             let fault = LEXICON.pieces(text).expect_err(text);
             assert!((fault.at, fault.len) == (at, len) && fault.message.contains(words), "{fault:?}");
         }
+        let escaping = Lexicon { escapes: true, ..LEXICON };
+        let text = r#""a\"b\\" 'c\"'"#;
+        let got = [LEXICON, escaping].map(|lexicon| lexicon.pieces(text).map(|pieces| pieces.len()).ok());
+        assert_eq!(got, [None, Some(2)]);
         let mut cursor = Cursor::new("a ,", &LEXICON).expect("tokens");
         assert!(!cursor.eat(",") && cursor.next("a word").is_ok() && cursor.eat(",") && cursor.peek().is_none());
         assert!(cursor.next("a word").is_err_and(|fault| fault.at == 3 && fault.message == "expected a word here"));

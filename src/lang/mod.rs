@@ -1,7 +1,8 @@
-//! The basis of all small languages. It has tokens, precedence, quantities with units, and errors with positions.
+//! The basis of all small languages. It has tokens, precedence, operators, quantities with units, and errors with positions.
 
 mod count;
 mod diagnostic;
+pub(crate) mod expr;
 pub mod find;
 pub(crate) mod lex;
 pub(crate) mod parse;

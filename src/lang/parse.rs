@@ -27,8 +27,14 @@ pub(crate) trait Grammar<'t>: Sized {
         cursor: &mut Cursor<'t>,
     ) -> Result<Self::Node, Diagnostic>;
 
-    fn group(&mut self, inner: Self::Node) -> Self::Node {
-        inner
+    /// Parses what may follow a closed parenthesis around a node.
+    fn group(&mut self, inner: Self::Node, _cursor: &mut Cursor<'t>) -> Result<Self::Node, Diagnostic> {
+        Ok(inner)
+    }
+
+    /// Parses what begins with a parenthesis but is not an expression in it, if the language has such a thing.
+    fn cast(&mut self, _cursor: &mut Cursor<'t>) -> Result<Option<Self::Node>, Diagnostic> {
+        Ok(None)
     }
 
     /// Parses an entire expression; override for syntax beyond operators.
@@ -84,7 +90,8 @@ pub(crate) fn operators<'t, G: Grammar<'t>>(
     }
 }
 
-fn unary<'t, G: Grammar<'t>>(grammar: &mut G, cursor: &mut Cursor<'t>) -> Result<G::Node, Diagnostic> {
+/// Parses an operand with its prefix operators.
+pub(crate) fn unary<'t, G: Grammar<'t>>(grammar: &mut G, cursor: &mut Cursor<'t>) -> Result<G::Node, Diagnostic> {
     cursor.deeper()?;
     let first = cursor.next(G::OPERAND)?;
     let node = match first.token {
@@ -92,13 +99,16 @@ fn unary<'t, G: Grammar<'t>>(grammar: &mut G, cursor: &mut Cursor<'t>) -> Result
             let inner = unary(grammar, cursor)?;
             grammar.prefix(first, inner, cursor)?
         }
-        Token::Mark("(") => {
-            let inner = grammar.expression(cursor)?;
-            if !cursor.eat(")") {
-                return Err(cursor.fault_at(first, "this ( is not closed"));
+        Token::Mark("(") => match grammar.cast(cursor)? {
+            Some(cast) => cast,
+            None => {
+                let inner = grammar.expression(cursor)?;
+                if !cursor.eat(")") {
+                    return Err(cursor.fault_at(first, "this ( is not closed"));
+                }
+                grammar.group(inner, cursor)?
             }
-            grammar.group(inner)
-        }
+        },
         _ => grammar.operand(first, cursor)?,
     };
     cursor.depth -= 1;
@@ -119,8 +129,7 @@ mod tests {
             marks: &["|", "&", "+", "-", "!", "(", ")"],
             begins: char::is_alphabetic,
             goes_on: char::is_alphabetic,
-            numbers: false,
-            hints: &[],
+            ..Lexicon::WORDS
         };
         const INFIX: &'static [&'static [&'static str]] = &[&["|"], &["&", "and"], &["+", "-"]];
         const PREFIX: &'static [&'static str] = &["!", "-"];

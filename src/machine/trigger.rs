@@ -115,13 +115,13 @@ const LEXICON: Lexicon = Lexicon {
     marks: &["&&", ">=", "<=", ">", "<"],
     begins: is_word,
     goes_on: is_word,
-    numbers: false,
     hints: &[
         ('&', "conditions are joined by &&"),
         ('=', COMPARED),
         ('!', COMPARED),
         ('|', "repeat --trigger for an alternative"),
     ],
+    ..Lexicon::WORDS
 };
 const COMPARED: &str = "expected one of > >= < <=";
 

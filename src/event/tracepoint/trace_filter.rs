@@ -56,8 +56,8 @@ impl<'t> Grammar<'t> for Fields<'_, 't> {
         marks: &["&&", "||", "==", "!=", "<=", ">=", "<", ">", "~", "!", "&", "(", ")"],
         begins: is_word,
         goes_on: is_word,
-        numbers: false,
         hints: &[('=', "use == for equality; quote text that contains ="), ('|', "this is written ||")],
+        ..Lexicon::WORDS
     };
     const INFIX: &'static [&'static [&'static str]] = &[&["||"], &["&&"]];
     const PREFIX: &'static [&'static str] = &["!"];
@@ -99,8 +99,8 @@ impl<'t> Grammar<'t> for Fields<'_, 't> {
         lang::right(self, level, cursor).map(|_| Node::Bare)
     }
 
-    fn group(&mut self, _: Node) -> Node {
-        Node::Group
+    fn group(&mut self, _: Node, _: &mut Cursor<'t>) -> Result<Node, Diagnostic> {
+        Ok(Node::Group)
     }
 
     fn surplus(&self, _: Piece<'t>) -> &'static str {

@@ -9,10 +9,9 @@ mod parse;
 
 use std::borrow::Cow;
 
-use globset::GlobMatcher;
-use regex::Regex;
+use crate::lang::expr::{ExprTree, Op, UnaryOp};
 
-use super::Diagnostic;
+use super::{Diagnostic, Test};
 
 pub(crate) use parse::parse;
 
@@ -58,28 +57,6 @@ impl Value<'_> {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Op {
-    Or,
-    And,
-    BitOr,
-    BitXor,
-    BitAnd,
-    Eq,
-    Ne,
-    Lt,
-    Le,
-    Gt,
-    Ge,
-    Shl,
-    Shr,
-    Add,
-    Sub,
-    Mul,
-    Div,
-    Rem,
-}
-
 /// A function of numbers; `None` if the result is undefined.
 pub(crate) type Function = fn(&[i128]) -> Option<i128>;
 
@@ -94,23 +71,19 @@ pub(crate) const CALLS: &[(&str, Function, usize)] = &[
 ];
 
 #[derive(Clone, Debug)]
-pub(crate) enum Node {
+pub(crate) enum Operand {
     Int(i128),
     Float(f64),
     Text(String),
     /// An index into [`Expr::names`].
     Name(usize),
-    Not(Box<Node>),
-    Minus(Box<Node>),
-    Invert(Box<Node>),
-    Binary(Op, Box<Node>, Box<Node>),
-    Choice(Box<Node>, Box<Node>, Box<Node>),
     Call(Function, Vec<Node>),
-    Glob(Box<Node>, GlobMatcher, bool),
-    Regex(Box<Node>, Regex, bool),
+    Matches(Box<Node>, Test, bool),
     /// Any of these inclusive ranges, or of these texts.
     In(Box<Node>, Vec<(i128, i128)>, Vec<String>),
 }
+
+pub(crate) type Node = ExprTree<Operand>;
 
 /// A parsed expression over names.
 #[derive(Clone, Debug)]
@@ -148,42 +121,48 @@ impl Expr {
     }
 }
 
+fn truth<'a>(holds: bool) -> Value<'a> {
+    Value::Int(i128::from(holds))
+}
+
 fn eval<'a>(node: &'a Node, scope: &'a dyn ExprScope) -> Value<'a> {
-    let truth = |holds: bool| Value::Int(i128::from(holds));
     match node {
-        Node::Int(n) => Value::Int(*n),
-        Node::Float(n) => Value::Float(*n),
-        Node::Text(text) => Value::Text(Cow::Borrowed(text)),
-        Node::Name(name) => scope.value(*name),
-        Node::Not(inner) => truth(!eval(inner, scope).holds()),
-        Node::Minus(inner) => match eval(inner, scope) {
+        Node::Operand(operand) => operand.eval(scope),
+        Node::Unary(UnaryOp::Not, inner) => truth(!eval(inner, scope).holds()),
+        Node::Unary(UnaryOp::Minus, inner) => match eval(inner, scope) {
             Value::Int(n) => n.checked_neg().map_or(Value::Empty, Value::Int),
             Value::Float(n) => Value::Float(-n),
             _ => Value::Empty,
         },
-        Node::Invert(inner) => eval(inner, scope).int().map_or(Value::Empty, |n| Value::Int(!n)),
+        Node::Unary(UnaryOp::Invert, inner) => eval(inner, scope).int().map_or(Value::Empty, |n| Value::Int(!n)),
         Node::Binary(Op::And, a, b) => truth(eval(a, scope).holds() && eval(b, scope).holds()),
         Node::Binary(Op::Or, a, b) => truth(eval(a, scope).holds() || eval(b, scope).holds()),
         Node::Binary(op, a, b) => binary(*op, &eval(a, scope), &eval(b, scope)),
         Node::Choice(test, yes, no) => eval(if eval(test, scope).holds() { yes } else { no }, scope),
-        Node::Call(call, arguments) => {
-            let numbers: Option<Vec<i128>> = arguments.iter().map(|argument| eval(argument, scope).int()).collect();
-            numbers.and_then(|numbers| call(&numbers)).map_or(Value::Empty, Value::Int)
-        }
-        Node::Glob(inner, glob, yes) => matched(&eval(inner, scope), |text| glob.is_match(text) == *yes),
-        Node::Regex(inner, regex, yes) => matched(&eval(inner, scope), |text| regex.is_match(text) == *yes),
-        Node::In(inner, ranges, texts) => match eval(inner, scope) {
-            Value::Int(n) => truth(ranges.iter().any(|(from, to)| (*from..=*to).contains(&n))),
-            Value::Text(text) => truth(texts.iter().any(|one| *one == text)),
-            _ => Value::Empty,
-        },
     }
 }
 
-fn matched<'a>(value: &Value<'_>, test: impl Fn(&str) -> bool) -> Value<'a> {
-    match value {
-        Value::Text(text) => Value::Int(i128::from(test(text))),
-        _ => Value::Empty,
+impl Operand {
+    fn eval<'a>(&'a self, scope: &'a dyn ExprScope) -> Value<'a> {
+        match self {
+            Self::Int(n) => Value::Int(*n),
+            Self::Float(n) => Value::Float(*n),
+            Self::Text(text) => Value::Text(Cow::Borrowed(text)),
+            Self::Name(name) => scope.value(*name),
+            Self::Call(call, arguments) => {
+                let numbers: Option<Vec<i128>> = arguments.iter().map(|argument| eval(argument, scope).int()).collect();
+                numbers.and_then(|numbers| call(&numbers)).map_or(Value::Empty, Value::Int)
+            }
+            Self::Matches(inner, test, yes) => match eval(inner, scope) {
+                Value::Text(text) => truth(test.text(&text) == *yes),
+                _ => Value::Empty,
+            },
+            Self::In(inner, ranges, texts) => match eval(inner, scope) {
+                Value::Int(n) => truth(ranges.iter().any(|(from, to)| (*from..=*to).contains(&n))),
+                Value::Text(text) => truth(texts.iter().any(|one| *one == text)),
+                _ => Value::Empty,
+            },
+        }
     }
 }
 
@@ -198,17 +177,7 @@ fn binary<'a>(op: Op, a: &Value<'_>, b: &Value<'_>) -> Value<'a> {
 }
 
 fn compare<'a>(op: Op, order: Option<std::cmp::Ordering>) -> Value<'a> {
-    let Some(order) = order else { return Value::Empty };
-    let holds = match op {
-        Op::Eq => order.is_eq(),
-        Op::Ne => order.is_ne(),
-        Op::Lt => order.is_lt(),
-        Op::Le => order.is_le(),
-        Op::Gt => order.is_gt(),
-        Op::Ge => order.is_ge(),
-        _ => return Value::Empty,
-    };
-    Value::Int(i128::from(holds))
+    order.and_then(|order| op.holds(order)).map_or(Value::Empty, truth)
 }
 
 fn integers<'a>(op: Op, a: i128, b: i128) -> Value<'a> {

@@ -1,34 +1,14 @@
 //! The grammar of expressions: C's operators, numbers with units, and words as text in comparisons with text.
 
+use crate::lang::expr::{self, Op};
 use crate::lang::lex::{Cursor, Lexicon, Piece, Token};
 use crate::lang::parse::{self as lang, Grammar};
 use crate::lang::quantity::Number;
 
 use super::super::parse::{glob, regex};
-use super::{CALLS, Diagnostic, Expr, NamedField, Node, Op};
+use super::{CALLS, Diagnostic, Expr, NamedField, Node, Operand, Test};
 
 const MAX_LENGTH: usize = 4096;
-
-const OPS: &[(&str, Op)] = &[
-    ("||", Op::Or),
-    ("&&", Op::And),
-    ("|", Op::BitOr),
-    ("^", Op::BitXor),
-    ("&", Op::BitAnd),
-    ("==", Op::Eq),
-    ("!=", Op::Ne),
-    ("<", Op::Lt),
-    ("<=", Op::Le),
-    (">", Op::Gt),
-    (">=", Op::Ge),
-    ("<<", Op::Shl),
-    (">>", Op::Shr),
-    ("+", Op::Add),
-    ("-", Op::Sub),
-    ("*", Op::Mul),
-    ("/", Op::Div),
-    ("%", Op::Rem),
-];
 
 pub(crate) fn parse(text: &str) -> Result<Expr, Diagnostic> {
     if text.len() > MAX_LENGTH {
@@ -57,50 +37,29 @@ impl<'t> Grammar<'t> for Names {
         goes_on: |c| c.is_alphanumeric() || "_.$@[]".contains(c),
         numbers: true,
         hints: &[('=', "use == for equality")],
+        ..Lexicon::WORDS
     };
-    const INFIX: &'static [&'static [&'static str]] = &[
-        &["||"],
-        &["&&"],
-        &["|"],
-        &["^"],
-        &["&"],
-        &["==", "!=", "~", "!~", "=~", "in"],
-        &["<", "<=", ">", ">="],
-        &["<<", ">>"],
-        &["+", "-"],
-        &["*", "/", "%"],
-    ];
+    const INFIX: &'static [&'static [&'static str]] = expr::INFIX;
     const PREFIX: &'static [&'static str] = &["!", "-", "~"];
     const OPERAND: &'static str = "a number or a field";
 
     fn expression(&mut self, cursor: &mut Cursor<'t>) -> Result<Node, Diagnostic> {
-        let test = lang::operators(self, 0, cursor)?;
-        if !cursor.eat("?") {
-            return Ok(test);
-        }
-        let yes = lang::nested(self, cursor)?;
-        cursor.expect(":")?;
-        Ok(Node::Choice(Box::new(test), Box::new(yes), Box::new(lang::nested(self, cursor)?)))
+        expr::choice(self, cursor)
     }
 
     fn operand(&mut self, first: Piece<'t>, cursor: &mut Cursor<'t>) -> Result<Node, Diagnostic> {
-        match first.token {
-            Token::Number(Number::Int(n)) => Ok(Node::Int(n)),
-            Token::Number(Number::Float(n)) => Ok(Node::Float(n)),
-            Token::Quoted(text) => Ok(Node::Text(text.to_owned())),
-            Token::Word(word) if cursor.is_at("(") => self.call(word, first, cursor),
-            Token::Word(word) => Ok(Node::Name(self.name(word, first.at, false))),
-            Token::Mark(_) => Err(cursor.fault_at(first, "expected a number or a field here")),
-        }
+        Ok(Node::Operand(match first.token {
+            Token::Number(Number::Int(n)) => Operand::Int(n),
+            Token::Number(Number::Float(n)) => Operand::Float(n),
+            Token::Quoted(text) => Operand::Text(text.to_owned()),
+            Token::Word(word) if cursor.is_at("(") => self.call(word, first, cursor)?,
+            Token::Word(word) => self.name(word, first.at, false),
+            Token::Mark(_) => return Err(cursor.fault_at(first, "expected a number or a field here")),
+        }))
     }
 
     fn prefix(&mut self, op: Piece<'t>, inner: Node, _: &Cursor<'t>) -> Result<Node, Diagnostic> {
-        let inner = Box::new(inner);
-        Ok(match op.token {
-            Token::Mark("!") => Node::Not(inner),
-            Token::Mark("-") => Node::Minus(inner),
-            _ => Node::Invert(inner),
-        })
+        Ok(Node::unary(op, inner))
     }
 
     fn infix(
@@ -120,17 +79,17 @@ impl<'t> Grammar<'t> for Names {
                     return Err(cursor.fault("expected a pattern here, such as \"nginx*\""));
                 };
                 cursor.skip();
-                return Ok(match op {
-                    "=~" => Node::Regex(left, regex(text, piece, cursor)?, true),
-                    _ => Node::Glob(left, glob(text, piece, cursor)?, op == "~"),
-                });
+                let test = match op {
+                    "=~" => Test::Regex(regex(text, piece, cursor)?),
+                    _ => Test::Glob(glob(text, piece, cursor)?),
+                };
+                return Ok(Node::Operand(Operand::Matches(left, test, op != "!~")));
             }
             _ => {}
         }
         let compares_words = matches!(op, "==" | "!=") && is_at_words(cursor);
         let right = if compares_words { self.name_or_text(cursor) } else { lang::right(self, level, cursor)? };
-        let op = OPS.iter().find(|row| row.0 == op).map_or(Op::Or, |row| row.1);
-        Ok(Node::Binary(op, left, Box::new(right)))
+        Ok(Node::Binary(Op::of(op).unwrap_or(Op::Or), left, Box::new(right)))
     }
 
     fn surplus(&self, _: Piece<'t>) -> &'static str {
@@ -192,26 +151,27 @@ fn list(left: Box<Node>, cursor: &mut Cursor<'_>) -> Result<Node, Diagnostic> {
     if closed {
         cursor.expect(")")?;
     }
-    Ok(Node::In(left, ranges, texts))
+    Ok(Node::Operand(Operand::In(left, ranges, texts)))
 }
 
 impl Names {
     /// Parses a text; a single word may be a field.
     fn name_or_text(&mut self, cursor: &mut Cursor<'_>) -> Node {
-        match together(cursor) {
-            (word, at, 1) => Node::Name(self.name(word, at, true)),
-            (text, ..) => Node::Text(text.to_owned()),
-        }
-    }
-
-    fn name(&mut self, word: &str, at: usize, loose: bool) -> usize {
-        self.0.iter().position(|known| known.word == word && known.loose == loose).unwrap_or_else(|| {
-            self.0.push(NamedField { word: word.to_owned(), at, loose });
-            self.0.len() - 1
+        Node::Operand(match together(cursor) {
+            (word, at, 1) => self.name(word, at, true),
+            (text, ..) => Operand::Text(text.to_owned()),
         })
     }
 
-    fn call<'t>(&mut self, word: &str, place: Piece<'t>, cursor: &mut Cursor<'t>) -> Result<Node, Diagnostic> {
+    fn name(&mut self, word: &str, at: usize, loose: bool) -> Operand {
+        let known = self.0.iter().position(|known| known.word == word && known.loose == loose);
+        Operand::Name(known.unwrap_or_else(|| {
+            self.0.push(NamedField { word: word.to_owned(), at, loose });
+            self.0.len() - 1
+        }))
+    }
+
+    fn call<'t>(&mut self, word: &str, place: Piece<'t>, cursor: &mut Cursor<'t>) -> Result<Operand, Diagnostic> {
         let Some((name, call, n)) = CALLS.iter().find(|(name, ..)| *name == word) else {
             let fault = cursor.fault_at(place, format!("unknown function {word}"));
             return Err(fault.offer(CALLS.iter().map(|(name, ..)| *name)));
@@ -230,6 +190,6 @@ impl Names {
         if arguments.len() != *n {
             return Err(cursor.fault_at(place, format!("{name} takes {n} arguments")));
         }
-        Ok(Node::Call(*call, arguments))
+        Ok(Operand::Call(*call, arguments))
     }
 }

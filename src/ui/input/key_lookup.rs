@@ -99,8 +99,8 @@ const LEXICON: Lexicon = Lexicon {
     marks: &["&&", "!"],
     begins: char::is_alphabetic,
     goes_on: char::is_alphabetic,
-    numbers: false,
     hints: &[('&', "conditions are joined by &&"), ('|', "bind the keys twice for or")],
+    ..Lexicon::WORDS
 };
 
 /// Parses `live && !frozen`.

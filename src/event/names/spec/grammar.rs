@@ -41,8 +41,7 @@ impl LookupPaths {
 }
 
 /// The separators of a list; all other characters form names, terms and modifiers.
-const LEXICON: Lexicon =
-    Lexicon { marks: &[",", "{", "}", "/"], begins: is_word, goes_on: is_word, numbers: false, hints: &[] };
+const LEXICON: Lexicon = Lexicon { marks: &[",", "{", "}", "/"], begins: is_word, goes_on: is_word, ..Lexicon::WORDS };
 
 fn is_word(c: char) -> bool {
     !c.is_whitespace() && !",{}/\"'".contains(c)

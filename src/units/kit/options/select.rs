@@ -135,8 +135,7 @@ impl fmt::Display for SelectedEvent {
 }
 
 /// The separators of a list and its parts. All other text belongs to events and filters.
-const LEXICON: Lexicon =
-    Lexicon { marks: &[",", "/", "(", ")"], begins: is_word, goes_on: is_word, numbers: false, hints: &[] };
+const LEXICON: Lexicon = Lexicon { marks: &[",", "/", "(", ")"], begins: is_word, goes_on: is_word, ..Lexicon::WORDS };
 
 fn is_word(c: char) -> bool {
     !c.is_whitespace() && !",/()\"'".contains(c)

@@ -1,26 +1,26 @@
 //! C expressions over a tracepoint's fields, and their evaluation.
 
 use super::super::{FieldShape, Format, number};
+use crate::lang::expr::{ExprTree, Op, UnaryOp};
+
+pub(crate) type PrintExpr = ExprTree<PrintOperand>;
 
 #[derive(Clone, Debug)]
-pub(crate) enum PrintExpr {
+pub(crate) enum PrintOperand {
     Number(PrintNumber),
     Text(String),
     Field(String),
     /// A name whose value is only in the kernel's source.
     Unknown,
     Record,
-    Index(Box<Self>, Box<Self>),
-    Cast(IntType, Box<Self>),
+    Index(Box<PrintExpr>, Box<PrintExpr>),
+    Cast(IntType, Box<PrintExpr>),
     /// A dereferenced pointer to numbers of a type.
-    Pointer(IntType, Box<Self>),
-    Unary(char, Box<Self>),
-    Binary(&'static str, Box<Self>, Box<Self>),
-    Choice(Box<Self>, Box<Self>, Box<Self>),
-    Symbolic(Box<Self>, Vec<(Self, String)>),
-    Flags(Box<Self>, String, Vec<(Self, String)>),
-    Hex(Box<Self>, Option<Box<Self>>, &'static str),
-    Array(Box<Self>, Box<Self>, Box<Self>),
+    Pointer(IntType, Box<PrintExpr>),
+    Symbolic(Box<PrintExpr>, Vec<(PrintExpr, String)>),
+    Flags(Box<PrintExpr>, String, Vec<(PrintExpr, String)>),
+    Hex(Box<PrintExpr>, Option<Box<PrintExpr>>, &'static str),
+    Array(Box<PrintExpr>, Box<PrintExpr>, Box<PrintExpr>),
     Bitmask(String),
     Length(String),
 }
@@ -97,7 +97,7 @@ impl PrintExpr {
     }
 
     pub(crate) fn literal(bits: i64, kind: IntType) -> Self {
-        Self::Number(PrintNumber::new(bits, kind))
+        Self::Operand(PrintOperand::Number(PrintNumber::new(bits, kind)))
     }
 }
 
@@ -108,30 +108,13 @@ struct Context<'f, 'a> {
 
 impl<'a> Context<'_, 'a> {
     fn eval(&self, e: &PrintExpr) -> Option<PrintValue<'a>> {
-        let format = self.format;
         Some(match e {
-            PrintExpr::Number(n) => PrintValue::Number(*n),
-            PrintExpr::Text(t) => PrintValue::Text(t.clone()),
-            PrintExpr::Unknown => PrintValue::Unknown,
-            PrintExpr::Record => return None,
-            PrintExpr::Field(name) => self.field(name)?,
-            PrintExpr::Length(name) => {
-                let len = format.field(name)?.bytes(self.raw)?.len();
-                PrintValue::Number(PrintNumber::new(len as i64, IntType::INT))
-            }
-            PrintExpr::Bitmask(name) => PrintValue::Text(bitmask(format.field(name)?.bytes(self.raw)?, format.big)),
-            PrintExpr::Pointer(_, inner) => self.eval(inner)?,
-            PrintExpr::Index(base, at) => return self.index(base, at),
-            PrintExpr::Cast(kind, inner) => match self.eval(inner)? {
-                PrintValue::Number(n) => PrintValue::Number(PrintNumber::new(n.bits, *kind)),
-                other => other,
-            },
-            PrintExpr::Unary('*', inner) => return self.index(inner, &PrintExpr::literal(0, IntType::INT)),
+            PrintExpr::Operand(operand) => return self.operand(operand),
             PrintExpr::Unary(op, inner) => {
                 self.eval(inner)?.number().map_or(PrintValue::Unknown, |n| PrintValue::Number(unary(*op, n)))
             }
             PrintExpr::Binary(op, a, b) => match (self.eval(a)?.number(), self.eval(b)?.number()) {
-                (Some(a), Some(b)) => PrintValue::Number(binary(op, a, b)?),
+                (Some(a), Some(b)) => PrintValue::Number(binary(*op, a, b)?),
                 _ => PrintValue::Unknown,
             },
             PrintExpr::Choice(test, yes, no) => match self.eval(test)? {
@@ -139,15 +122,37 @@ impl<'a> Context<'_, 'a> {
                 PrintValue::Number(PrintNumber { bits: 0, .. }) => return self.eval(no),
                 _ => return self.eval(yes),
             },
-            PrintExpr::Symbolic(value, list) => self.eval(value)?.number().map_or(PrintValue::Unknown, |n| {
+        })
+    }
+
+    fn operand(&self, operand: &PrintOperand) -> Option<PrintValue<'a>> {
+        let format = self.format;
+        Some(match operand {
+            PrintOperand::Number(n) => PrintValue::Number(*n),
+            PrintOperand::Text(t) => PrintValue::Text(t.clone()),
+            PrintOperand::Unknown => PrintValue::Unknown,
+            PrintOperand::Record => return None,
+            PrintOperand::Field(name) => self.field(name)?,
+            PrintOperand::Length(name) => {
+                let len = format.field(name)?.bytes(self.raw)?.len();
+                PrintValue::Number(PrintNumber::new(len as i64, IntType::INT))
+            }
+            PrintOperand::Bitmask(name) => PrintValue::Text(bitmask(format.field(name)?.bytes(self.raw)?, format.big)),
+            PrintOperand::Pointer(_, inner) => self.eval(inner)?,
+            PrintOperand::Index(base, at) => return self.index(base, at),
+            PrintOperand::Cast(kind, inner) => match self.eval(inner)? {
+                PrintValue::Number(n) => PrintValue::Number(PrintNumber::new(n.bits, *kind)),
+                other => other,
+            },
+            PrintOperand::Symbolic(value, list) => self.eval(value)?.number().map_or(PrintValue::Unknown, |n| {
                 let found = list.iter().find(|(value, _)| self.bits(value) == Some(n.bits));
                 PrintValue::Text(found.map_or_else(|| format!("{:#x}", n.bits), |(_, text)| text.clone()))
             }),
-            PrintExpr::Flags(value, between, list) => {
+            PrintOperand::Flags(value, between, list) => {
                 let n = self.eval(value)?.number();
                 n.map_or(PrintValue::Unknown, |n| PrintValue::Text(self.flags(n.bits, between, list)))
             }
-            PrintExpr::Hex(bytes, len, between) => {
+            PrintOperand::Hex(bytes, len, between) => {
                 let PrintValue::Bytes(b) = self.eval(bytes)? else { return None };
                 let n = match len {
                     Some(len) => usize::try_from(self.bits(len)?).ok()?.min(b.len()),
@@ -155,7 +160,7 @@ impl<'a> Context<'_, 'a> {
                 };
                 PrintValue::Text(b[..n].iter().map(|b| format!("{b:02x}")).collect::<Vec<_>>().join(between))
             }
-            PrintExpr::Array(bytes, count, size) => {
+            PrintOperand::Array(bytes, count, size) => {
                 let PrintValue::Bytes(b) = self.eval(bytes)? else { return None };
                 let n = usize::try_from(self.bits(count)?).ok()?;
                 let size = usize::try_from(self.bits(size)?).ok()?.clamp(1, 8);
@@ -184,7 +189,7 @@ impl<'a> Context<'_, 'a> {
         let Some(at) = self.eval(at)?.number() else { return Some(PrintValue::Unknown) };
         let at = usize::try_from(at.bits).ok()?;
         let (kind, bytes) = match base {
-            PrintExpr::Field(name) => {
+            PrintExpr::Operand(PrintOperand::Field(name)) => {
                 let field = self.format.field(name)?;
                 let size = match field.shape {
                     FieldShape::Array(n) | FieldShape::Located { element: n, .. } => n.clamp(1, 8),
@@ -193,7 +198,7 @@ impl<'a> Context<'_, 'a> {
                 };
                 (IntType { size, signed: field.signed }, field.bytes(self.raw)?)
             }
-            PrintExpr::Pointer(kind, inner) => match self.eval(inner)? {
+            PrintExpr::Operand(PrintOperand::Pointer(kind, inner)) => match self.eval(inner)? {
                 PrintValue::Bytes(bytes) => (*kind, bytes),
                 _ => return None,
             },
@@ -228,57 +233,44 @@ fn bitmask(bytes: &[u8], big: bool) -> String {
     words.join(",")
 }
 
-fn unary(op: char, n: PrintNumber) -> PrintNumber {
+fn unary(op: UnaryOp, n: PrintNumber) -> PrintNumber {
     let kind = n.kind.promoted();
     match op {
-        '!' => PrintNumber::truth(n.bits == 0),
-        '~' => PrintNumber::new(!n.bits, kind),
-        '-' => PrintNumber::new(n.bits.wrapping_neg(), kind),
-        _ => PrintNumber::new(n.bits, kind),
+        UnaryOp::Not => PrintNumber::truth(n.bits == 0),
+        UnaryOp::Invert => PrintNumber::new(!n.bits, kind),
+        UnaryOp::Minus => PrintNumber::new(n.bits.wrapping_neg(), kind),
     }
 }
 
 /// Computes like C; `None` if undefined in C.
-fn binary(op: &str, a: PrintNumber, b: PrintNumber) -> Option<PrintNumber> {
-    match op {
-        "||" => return Some(PrintNumber::truth(a.bits != 0 || b.bits != 0)),
-        "&&" => return Some(PrintNumber::truth(a.bits != 0 && b.bits != 0)),
-        "<<" | ">>" => return shift(op, a, b),
-        _ => {}
-    }
-    let kind = a.kind.with(b.kind);
+fn binary(op: Op, a: PrintNumber, b: PrintNumber) -> Option<PrintNumber> {
+    // The type of a shift is that of the left operand.
+    let kind = if matches!(op, Op::Shl | Op::Shr) { a.kind.promoted() } else { a.kind.with(b.kind) };
+    let by = u32::try_from(b.bits).ok().filter(|by| *by < 8 * kind.size as u32);
     let (a, b) = (PrintNumber::new(a.bits, kind).bits, PrintNumber::new(b.bits, kind).bits);
     let order = if kind.signed { a.cmp(&b) } else { (a as u64).cmp(&(b as u64)) };
-    let divided = |signed: fn(i64, i64) -> Option<i64>, unsigned: fn(u64, u64) -> Option<u64>| {
-        if kind.signed { signed(a, b) } else { unsigned(a as u64, b as u64).map(|n| n as i64) }
+    let truth = match op {
+        Op::Or => Some(a != 0 || b != 0),
+        Op::And => Some(a != 0 && b != 0),
+        _ => op.holds(order),
     };
-    let bits = match op {
-        "==" => return Some(PrintNumber::truth(order.is_eq())),
-        "!=" => return Some(PrintNumber::truth(order.is_ne())),
-        "<=" => return Some(PrintNumber::truth(order.is_le())),
-        ">=" => return Some(PrintNumber::truth(order.is_ge())),
-        "<" => return Some(PrintNumber::truth(order.is_lt())),
-        ">" => return Some(PrintNumber::truth(order.is_gt())),
-        "|" => a | b,
-        "^" => a ^ b,
-        "&" => a & b,
-        "+" => a.wrapping_add(b),
-        "-" => a.wrapping_sub(b),
-        "*" => a.wrapping_mul(b),
-        "/" => divided(i64::checked_div, u64::checked_div)?,
-        _ => divided(i64::checked_rem, u64::checked_rem)?,
-    };
-    Some(PrintNumber::new(bits, kind))
-}
-
-/// Computes a shift, whose type is that of the left operand.
-fn shift(op: &str, a: PrintNumber, b: PrintNumber) -> Option<PrintNumber> {
-    let kind = a.kind.promoted();
-    let by = u32::try_from(b.bits).ok().filter(|by| *by < 8 * kind.size as u32)?;
-    let bits = match op {
-        "<<" => a.bits << by,
-        _ if kind.signed => a.bits >> by,
-        _ => (a.bits as u64 >> by) as i64,
+    if let Some(holds) = truth {
+        return Some(PrintNumber::truth(holds));
+    }
+    let bits = match (op, kind.signed) {
+        (Op::BitOr, _) => a | b,
+        (Op::BitXor, _) => a ^ b,
+        (Op::BitAnd, _) => a & b,
+        (Op::Shl, _) => a << by?,
+        (Op::Shr, true) => a >> by?,
+        (Op::Shr, false) => (a as u64 >> by?) as i64,
+        (Op::Add, _) => a.wrapping_add(b),
+        (Op::Sub, _) => a.wrapping_sub(b),
+        (Op::Mul, _) => a.wrapping_mul(b),
+        (Op::Div, true) => a.checked_div(b)?,
+        (Op::Div, false) => (a as u64).checked_div(b as u64)? as i64,
+        (_, true) => a.checked_rem(b)?,
+        (_, false) => (a as u64).checked_rem(b as u64)? as i64,
     };
     Some(PrintNumber::new(bits, kind))
 }

@@ -12,8 +12,10 @@ use std::str::Chars;
 use std::sync::Arc;
 
 use super::{Format, StringAddresses, text};
+use crate::lang::lex::Cursor;
+use crate::lang::parse::Grammar;
 use expr::{IntType, PrintExpr, PrintNumber, PrintValue};
-use parse::Parser;
+use parse::PrintGrammar;
 pub(super) use words::of as words;
 
 /// A parsed `print fmt`; empty if it uses unsupported syntax.
@@ -58,20 +60,16 @@ pub(crate) type FunctionAt<'a> = dyn Fn(u64) -> Option<(Arc<str>, u64)> + 'a;
 impl Printer {
     /// Parses the text after `print fmt: `.
     pub fn parse(source: &str) -> Self {
-        let mut p = Parser::new(source);
-        let read = |p: &mut Parser<'_>| -> Option<(String, Vec<PrintExpr>)> {
-            let format = p.string()?;
+        let read = || {
+            let mut cursor = Cursor::new(source, &PrintGrammar::LEXICON).ok()?;
+            let pieces = pieces(&parse::string(&mut cursor)?)?;
             let mut args = Vec::new();
-            while p.eat(",") {
-                args.push(p.expression()?);
+            while cursor.eat(",") {
+                args.push(PrintGrammar.expression(&mut cursor).ok()?);
             }
-            p.is_done().then_some((format, args))
+            cursor.peek().is_none().then_some(Self { pieces, args, usable: true })
         };
-        let Some((format, args)) = read(&mut p) else { return Self::default() };
-        match pieces(&format) {
-            Some(pieces) => Self { pieces, args, usable: true },
-            None => Self::default(),
-        }
+        read().unwrap_or_default()
     }
 
     /// Returns whether the format is supported.

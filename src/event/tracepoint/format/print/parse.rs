@@ -1,306 +1,261 @@
-//! The parser of C expressions in a `print fmt`.
+//! The grammar of C expressions in a `print fmt`.
 
-use super::expr::{IntType, PrintExpr};
+use super::expr::{IntType, PrintExpr, PrintNumber, PrintOperand};
+use crate::lang::Diagnostic;
+use crate::lang::expr::{self, Op};
+use crate::lang::lex::{Cursor, Lexicon, Piece, Token};
+use crate::lang::parse::{self as lang, Grammar};
 
-const MAX_DEPTH: usize = 64;
+const UNSUPPORTED: &str = "this is not supported";
 
-pub(crate) struct Parser<'a> {
-    rest: &'a str,
-    depth: usize,
+pub(crate) struct PrintGrammar;
+
+impl<'t> Grammar<'t> for PrintGrammar {
+    type Node = PrintExpr;
+    const LEXICON: Lexicon = Lexicon {
+        marks: &[
+            "->", "&&", "||", "==", "!=", "<=", ">=", "<<", ">>", "<", ">", "~", "!", "&", "|", "^", "+", "-", "*",
+            "/", "%", "?", ":", "(", ")", ",", "[", "]", "{", "}",
+        ],
+        begins: is_word,
+        goes_on: is_word,
+        escapes: true,
+        ..Lexicon::WORDS
+    };
+    const INFIX: &'static [&'static [&'static str]] = expr::INFIX;
+    const PREFIX: &'static [&'static str] = &["!", "~", "-", "+", "&", "*"];
+    const OPERAND: &'static str = "an expression";
+
+    fn expression(&mut self, cursor: &mut Cursor<'t>) -> Result<PrintExpr, Diagnostic> {
+        expr::choice(self, cursor)
+    }
+
+    fn operand(&mut self, first: Piece<'t>, cursor: &mut Cursor<'t>) -> Result<PrintExpr, Diagnostic> {
+        let operand = self.primary(first, cursor).ok_or_else(|| cursor.fault_at(first, UNSUPPORTED))?;
+        self.postfix(operand, cursor)
+    }
+
+    fn prefix(&mut self, op: Piece<'t>, inner: PrintExpr, _: &Cursor<'t>) -> Result<PrintExpr, Diagnostic> {
+        let zero = || Box::new(PrintExpr::literal(0, IntType::INT));
+        Ok(match op.token {
+            Token::Mark("&") => inner,
+            // Adding 0 promotes the type.
+            Token::Mark("+") => PrintExpr::Binary(Op::Add, Box::new(inner), zero()),
+            Token::Mark("*") => PrintExpr::Operand(PrintOperand::Index(Box::new(inner), zero())),
+            _ => PrintExpr::unary(op, inner),
+        })
+    }
+
+    fn infix(
+        &mut self,
+        op: &'static str,
+        left: PrintExpr,
+        level: usize,
+        cursor: &mut Cursor<'t>,
+    ) -> Result<PrintExpr, Diagnostic> {
+        let op = Op::of(op).ok_or_else(|| cursor.fault(UNSUPPORTED))?;
+        Ok(PrintExpr::Binary(op, Box::new(left), Box::new(lang::right(self, level, cursor)?)))
+    }
+
+    fn group(&mut self, inner: PrintExpr, cursor: &mut Cursor<'t>) -> Result<PrintExpr, Diagnostic> {
+        self.postfix(inner, cursor)
+    }
+
+    fn cast(&mut self, cursor: &mut Cursor<'t>) -> Result<Option<PrintExpr>, Diagnostic> {
+        let Some((kind, pointee)) = type_at(cursor) else { return Ok(None) };
+        cursor.expect(")")?;
+        let inner = Box::new(lang::unary(self, cursor)?);
+        Ok(Some(PrintExpr::Operand(match pointee {
+            Some(to) => PrintOperand::Pointer(to, inner),
+            None => PrintOperand::Cast(kind, inner),
+        })))
+    }
+
+    fn surplus(&self, _: Piece<'t>) -> &'static str {
+        UNSUPPORTED
+    }
 }
 
-/// Binary operators by precedence, the lowest first.
-const LEVELS: &[&[&str]] = &[
-    &["||"],
-    &["&&"],
-    &["|"],
-    &["^"],
-    &["&"],
-    &["==", "!="],
-    &["<=", ">=", "<", ">"],
-    &["<<", ">>"],
-    &["+", "-"],
-    &["*", "/", "%"],
-];
+fn is_word(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
+}
 
-impl<'a> Parser<'a> {
-    pub(crate) fn new(rest: &'a str) -> Self {
-        Self { rest, depth: 0 }
-    }
+/// Parses a string literal; adjacent literals are joined as in C.
+pub(crate) fn string(cursor: &mut Cursor<'_>) -> Option<String> {
+    let first = literal(cursor.peek()?, cursor)?;
+    cursor.skip();
+    Some(joined(first, cursor))
+}
 
-    pub(crate) fn is_done(&mut self) -> bool {
-        self.space();
-        self.rest.is_empty()
-    }
+/// Returns the text of a token that is a string literal.
+fn literal<'t>(piece: Piece<'t>, cursor: &Cursor<'t>) -> Option<&'t str> {
+    let Token::Quoted(text) = piece.token else { return None };
+    cursor.text[piece.at..].starts_with('"').then_some(text)
+}
 
-    fn space(&mut self) {
-        self.rest = self.rest.trim_start();
-    }
-
-    pub(crate) fn eat(&mut self, token: &str) -> bool {
-        self.space();
-        match self.rest.strip_prefix(token) {
-            Some(rest) => {
-                self.rest = rest;
-                true
-            }
-            None => false,
+/// Unescapes a string literal and those that follow it.
+fn joined<'t>(mut part: &'t str, cursor: &mut Cursor<'t>) -> String {
+    let mut out = String::new();
+    loop {
+        let mut chars = part.chars();
+        while let Some(c) = chars.next() {
+            out.extend(if c == '\\' { chars.next().map(escaped) } else { Some(c) });
         }
+        let Some(next) = cursor.peek().and_then(|piece| literal(piece, cursor)) else { return out };
+        cursor.skip();
+        part = next;
     }
+}
 
-    /// Parses a string literal; adjacent literals are joined as in C.
-    pub(crate) fn string(&mut self) -> Option<String> {
-        let mut out = String::new();
-        let mut any = false;
-        while self.eat("\"") {
-            any = true;
-            let mut chars = self.rest.char_indices();
-            loop {
-                match chars.next()? {
-                    (i, '"') => {
-                        self.rest = &self.rest[i + 1..];
-                        break;
-                    }
-                    (_, '\\') => match chars.next()?.1 {
-                        'n' => out.push('\n'),
-                        't' => out.push('\t'),
-                        c => out.push(c),
-                    },
-                    (_, c) => out.push(c),
-                }
-            }
-        }
-        any.then_some(out)
+fn escaped(c: char) -> char {
+    match c {
+        'n' => '\n',
+        't' => '\t',
+        c => c,
     }
+}
 
-    fn word(&mut self) -> Option<&'a str> {
-        self.space();
-        let end = self.rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(self.rest.len());
-        let (word, rest) = self.rest.split_at(end);
-        if word.is_empty() || word.as_bytes()[0].is_ascii_digit() {
-            return None;
-        }
-        self.rest = rest;
-        Some(word)
-    }
+fn name(cursor: &mut Cursor<'_>) -> Option<String> {
+    let Token::Word(word) = cursor.peek()?.token else { return None };
+    cursor.skip();
+    (!word.starts_with(|c: char| c.is_ascii_digit())).then(|| word.to_owned())
+}
 
-    /// Parses the next expression; `None` if it is unsupported.
-    pub(crate) fn expression(&mut self) -> Option<PrintExpr> {
-        self.depth += 1;
-        if self.depth > MAX_DEPTH {
-            return None;
-        }
-        let test = self.level(0)?;
-        let out = if self.eat("?") {
-            let yes = self.expression()?;
-            if !self.eat(":") {
-                return None;
-            }
-            PrintExpr::Choice(Box::new(test), Box::new(yes), Box::new(self.expression()?))
-        } else {
-            test
-        };
-        self.depth -= 1;
-        Some(out)
-    }
-
-    fn level(&mut self, level: usize) -> Option<PrintExpr> {
-        let Some(operators) = LEVELS.get(level) else { return self.unary() };
-        let mut left = self.level(level + 1)?;
-        'more: loop {
-            self.space();
-            for op in *operators {
-                // Must not match the beginning of a longer operator.
-                let longer = [">>", "<<", "||", "&&", "<=", ">=", "==", "!="]
-                    .iter()
-                    .any(|l| l.len() > op.len() && self.rest.starts_with(l));
-                if !longer && self.eat(op) {
-                    left = PrintExpr::Binary(op, Box::new(left), Box::new(self.level(level + 1)?));
-                    continue 'more;
-                }
-            }
-            return Some(left);
-        }
-    }
-
-    fn unary(&mut self) -> Option<PrintExpr> {
-        self.depth += 1;
-        if self.depth > MAX_DEPTH {
-            return None;
-        }
-        let mut out = None;
-        for op in ['!', '~', '-', '+', '&', '*'] {
-            let text = op.to_string();
-            if self.eat(&text) {
-                let inner = self.unary()?;
-                out = Some(if op == '&' { inner } else { PrintExpr::Unary(op, Box::new(inner)) });
-                break;
-            }
-        }
-        let out = match out {
-            Some(out) => out,
-            None => self.postfix()?,
-        };
-        self.depth -= 1;
-        Some(out)
-    }
-
-    fn postfix(&mut self) -> Option<PrintExpr> {
-        let mut out = self.primary()?;
+impl PrintGrammar {
+    fn postfix(&mut self, mut out: PrintExpr, cursor: &mut Cursor<'_>) -> Result<PrintExpr, Diagnostic> {
         loop {
-            out = if self.eat("[") {
-                let at = self.expression()?;
-                if !self.eat("]") {
-                    return None;
-                }
-                PrintExpr::Index(Box::new(out), Box::new(at))
-            } else if matches!(out, PrintExpr::Record) && self.eat("->") {
-                PrintExpr::Field(self.word()?.to_owned())
+            out = PrintExpr::Operand(if cursor.eat("[") {
+                let at = self.expression(cursor)?;
+                cursor.expect("]")?;
+                PrintOperand::Index(Box::new(out), Box::new(at))
+            } else if matches!(out, PrintExpr::Operand(PrintOperand::Record)) && cursor.eat("->") {
+                PrintOperand::Field(name(cursor).ok_or_else(|| cursor.fault(UNSUPPORTED))?)
             } else {
-                return Some(out);
-            };
+                return Ok(out);
+            });
         }
     }
 
-    fn primary(&mut self) -> Option<PrintExpr> {
-        self.space();
-        if self.rest.starts_with('"') {
-            return self.string().map(PrintExpr::Text);
-        }
-        if self.rest.starts_with(|c: char| c.is_ascii_digit()) {
-            return self.number();
-        }
-        if self.rest.starts_with('\'') {
-            let c = self.rest.chars().nth(1)?;
-            self.rest = self.rest.get(1 + c.len_utf8()..)?.strip_prefix('\'')?;
-            return Some(PrintExpr::literal(c as i64, IntType::INT));
-        }
-        if self.eat("(") {
-            if let Some((kind, pointed)) = self.cast() {
-                let inner = Box::new(self.unary()?);
-                return Some(if let Some(to) = pointed {
-                    PrintExpr::Pointer(to, inner)
-                } else {
-                    PrintExpr::Cast(kind, inner)
-                });
+    fn primary<'t>(&mut self, first: Piece<'t>, cursor: &mut Cursor<'t>) -> Option<PrintExpr> {
+        Some(PrintExpr::Operand(match first.token {
+            Token::Quoted(text) if literal(first, cursor).is_some() => PrintOperand::Text(joined(text, cursor)),
+            Token::Quoted(text) => {
+                let mut chars = text.chars();
+                let c = chars.next().filter(|_| chars.next().is_none())?;
+                return Some(PrintExpr::literal(c as i64, IntType::INT));
             }
-            let inner = self.expression()?;
-            return self.eat(")").then_some(inner);
-        }
-        let word = self.word()?;
-        if word == "REC" {
-            return Some(PrintExpr::Record);
-        }
-        // Without a call, it is a constant that the kernel did not replace by its value.
-        if self.eat("(") { self.call(word) } else { Some(PrintExpr::Unknown) }
+            Token::Word(digits) if digits.starts_with(|c: char| c.is_ascii_digit()) => return number(digits),
+            Token::Word("REC") => PrintOperand::Record,
+            Token::Word(word) if cursor.eat("(") => return self.call(word, cursor),
+            // Without a call, it is a constant that the kernel did not replace by its value.
+            Token::Word(_) => PrintOperand::Unknown,
+            _ => return None,
+        }))
     }
 
-    fn number(&mut self) -> Option<PrintExpr> {
-        let end = self.rest.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(self.rest.len());
-        let (digits, rest) = self.rest.split_at(end);
-        self.rest = rest;
-        let bare = digits.trim_end_matches(['u', 'U', 'l', 'L']);
-        let suffix = digits[bare.len()..].to_ascii_lowercase();
-        let hex = bare.strip_prefix("0x").or_else(|| bare.strip_prefix("0X"));
-        let value = match hex {
-            Some(hex) => u64::from_str_radix(hex, 16).ok()?,
-            None if bare.len() > 1 && bare.starts_with('0') => u64::from_str_radix(&bare[1..], 8).ok()?,
-            None => bare.parse().ok()?,
-        };
-        // The first type that fits; only non-decimal literals may be unsigned without a suffix.
-        let (unsigned, wide) = (suffix.contains('u'), suffix.contains('l'));
-        let may = unsigned || bare.starts_with('0');
-        let kind = match value {
-            _ if !wide && !unsigned && i32::try_from(value).is_ok() => IntType::INT,
-            _ if !wide && may && u32::try_from(value).is_ok() => IntType { size: 4, signed: false },
-            _ if !unsigned && i64::try_from(value).is_ok() => IntType::LONG,
-            _ => IntType::ULONG,
-        };
-        Some(PrintExpr::literal(value as i64, kind))
-    }
-
-    /// Parses a type after `(`, and for a pointer to numbers the pointee. Consumes nothing if it is not a type.
-    fn cast(&mut self) -> Option<(IntType, Option<IntType>)> {
-        let end = self.rest.find(')')?;
-        let found = type_of(&self.rest[..end])?;
-        self.rest = &self.rest[end + 1..];
-        Some(found)
-    }
-
-    fn call(&mut self, name: &str) -> Option<PrintExpr> {
-        let out = match name {
+    fn call(&mut self, function: &str, cursor: &mut Cursor<'_>) -> Option<PrintExpr> {
+        let out = match function {
             "__get_str"
             | "__get_rel_str"
             | "__get_dynamic_array"
             | "__get_rel_dynamic_array"
             | "__get_sockaddr"
-            | "__get_rel_sockaddr" => PrintExpr::Field(self.word()?.to_owned()),
+            | "__get_rel_sockaddr" => PrintOperand::Field(name(cursor)?),
             "__get_bitmask" | "__get_rel_bitmask" | "__get_cpumask" | "__get_rel_cpumask" => {
-                PrintExpr::Bitmask(self.word()?.to_owned())
+                PrintOperand::Bitmask(name(cursor)?)
             }
-            "sizeof" => {
-                // The closing parenthesis remains.
-                let end = self.rest.find(')')?;
-                let (kind, _) = type_of(&self.rest[..end])?;
-                self.rest = &self.rest[end..];
-                PrintExpr::literal(kind.size as i64, IntType::ULONG)
-            }
-            "__get_dynamic_array_len" | "__get_rel_dynamic_array_len" => PrintExpr::Length(self.word()?.to_owned()),
+            "sizeof" => PrintOperand::Number(PrintNumber::new(type_at(cursor)?.0.size as i64, IntType::ULONG)),
+            "__get_dynamic_array_len" | "__get_rel_dynamic_array_len" => PrintOperand::Length(name(cursor)?),
             "__print_symbolic" | "__print_symbolic_u64" => {
-                let value = self.expression()?;
-                PrintExpr::Symbolic(Box::new(value), self.pairs()?)
+                PrintOperand::Symbolic(self.argument(cursor)?, self.pairs(cursor)?)
             }
             "__print_flags" | "__print_flags_u64" => {
-                let value = self.expression()?;
-                let between = self.eat(",").then(|| self.string())??;
-                PrintExpr::Flags(Box::new(value), between, self.pairs()?)
+                let value = self.argument(cursor)?;
+                let between = cursor.eat(",").then(|| string(cursor))??;
+                PrintOperand::Flags(value, between, self.pairs(cursor)?)
             }
             "__print_hex" | "__print_hex_str" => {
-                let bytes = self.expression()?;
-                let len = if self.eat(",") { Some(Box::new(self.expression()?)) } else { None };
-                PrintExpr::Hex(Box::new(bytes), len, if name == "__print_hex" { " " } else { "" })
+                let bytes = self.argument(cursor)?;
+                let len = if cursor.eat(",") { Some(self.argument(cursor)?) } else { None };
+                PrintOperand::Hex(bytes, len, if function == "__print_hex" { " " } else { "" })
             }
             "__print_array" => {
-                let bytes = self.expression()?;
-                let count = self.eat(",").then(|| self.expression())??;
-                let size = self.eat(",").then(|| self.expression())??;
-                PrintExpr::Array(Box::new(bytes), Box::new(count), Box::new(size))
+                PrintOperand::Array(self.argument(cursor)?, self.next_argument(cursor)?, self.next_argument(cursor)?)
             }
             "__builtin_expect" => {
-                let value = self.expression()?;
-                self.eat(",").then(|| self.expression())??;
-                value
+                let value = self.argument(cursor)?;
+                self.next_argument(cursor)?;
+                return cursor.eat(")").then_some(*value);
             }
             _ => return None,
         };
-        self.eat(")").then_some(out)
+        cursor.eat(")").then_some(PrintExpr::Operand(out))
+    }
+
+    fn argument(&mut self, cursor: &mut Cursor<'_>) -> Option<Box<PrintExpr>> {
+        self.expression(cursor).ok().map(Box::new)
+    }
+
+    fn next_argument(&mut self, cursor: &mut Cursor<'_>) -> Option<Box<PrintExpr>> {
+        cursor.eat(",").then(|| self.argument(cursor))?
     }
 
     /// Parses `, { value, "text" }, …`; an entry without text ends the list.
-    fn pairs(&mut self) -> Option<Vec<(PrintExpr, String)>> {
+    fn pairs(&mut self, cursor: &mut Cursor<'_>) -> Option<Vec<(PrintExpr, String)>> {
         let mut list = Vec::new();
         let mut has_ended = false;
-        while self.eat(",") {
+        while cursor.eat(",") {
             // Some headers end their lists with a comma.
-            if !self.eat("{") {
+            if !cursor.eat("{") {
                 break;
             }
-            if self.eat("}") {
+            if cursor.eat("}") {
                 has_ended = true;
                 continue;
             }
-            let value = self.expression()?;
-            let text = self.eat(",").then(|| self.expression())??;
-            if !self.eat("}") {
+            let value = self.argument(cursor)?;
+            let text = self.next_argument(cursor)?;
+            if !cursor.eat("}") {
                 return None;
             }
-            match text {
-                PrintExpr::Text(text) if !has_ended => list.push((value, text)),
+            match *text {
+                PrintExpr::Operand(PrintOperand::Text(text)) if !has_ended => list.push((*value, text)),
                 _ => has_ended = true,
             }
         }
         Some(list)
     }
+}
+
+fn number(digits: &str) -> Option<PrintExpr> {
+    let bare = digits.trim_end_matches(['u', 'U', 'l', 'L']);
+    let suffix = digits[bare.len()..].to_ascii_lowercase();
+    let hex = bare.strip_prefix("0x").or_else(|| bare.strip_prefix("0X"));
+    let value = match hex {
+        Some(hex) => u64::from_str_radix(hex, 16).ok()?,
+        None if bare.len() > 1 && bare.starts_with('0') => u64::from_str_radix(&bare[1..], 8).ok()?,
+        None => bare.parse().ok()?,
+    };
+    // The first type that fits; only non-decimal literals may be unsigned without a suffix.
+    let (unsigned, wide) = (suffix.contains('u'), suffix.contains('l'));
+    let may = unsigned || bare.starts_with('0');
+    let kind = match value {
+        _ if !wide && !unsigned && i32::try_from(value).is_ok() => IntType::INT,
+        _ if !wide && may && u32::try_from(value).is_ok() => IntType { size: 4, signed: false },
+        _ if !unsigned && i64::try_from(value).is_ok() => IntType::LONG,
+        _ => IntType::ULONG,
+    };
+    Some(PrintExpr::literal(value as i64, kind))
+}
+
+/// Parses a type up to the closing parenthesis; for a pointer to numbers also the pointee. Skips nothing if it is not a
+/// type.
+fn type_at(cursor: &mut Cursor<'_>) -> Option<(IntType, Option<IntType>)> {
+    let n = (0..).find(|n| cursor.peek_at(*n).is_none_or(|piece| piece.is(")")))?;
+    let (first, end) = (cursor.peek()?, cursor.peek_at(n)?);
+    let found = type_of(&cursor.text[first.at..end.at])?;
+    (0..n).for_each(|_| cursor.skip());
+    Some(found)
 }
 
 /// Words of type names: size in bytes, 0 if the word does not determine it, and whether the type is unsigned.

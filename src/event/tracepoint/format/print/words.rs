@@ -1,7 +1,7 @@
 //! A field's number in the words of the print format: names of flags and states, and functions by address.
 
 use super::super::{Field, Format};
-use super::expr::{PrintExpr, PrintValue};
+use super::expr::{PrintExpr, PrintOperand, PrintValue};
 use super::{Piece, Width, convert, pointer};
 
 /// Returns the words for a field's number. `None` if the format prints it as a number, or together with other fields.
@@ -69,15 +69,15 @@ fn record_with(format: &Format, field: &Field, number: i64) -> Option<Vec<u8>> {
 fn is_of(expr: &PrintExpr, name: &str) -> bool {
     let of = |expr: &PrintExpr| is_of(expr, name);
     match expr {
-        PrintExpr::Number(_) | PrintExpr::Text(_) => true,
-        PrintExpr::Field(field) => field == name,
-        PrintExpr::Cast(_, inner) | PrintExpr::Unary(_, inner) => of(inner),
+        PrintExpr::Operand(PrintOperand::Number(_) | PrintOperand::Text(_)) => true,
+        PrintExpr::Operand(PrintOperand::Field(field)) => field == name,
+        PrintExpr::Operand(PrintOperand::Cast(_, inner)) | PrintExpr::Unary(_, inner) => of(inner),
         PrintExpr::Binary(_, a, b) => of(a) && of(b),
         PrintExpr::Choice(test, yes, no) => of(test) && of(yes) && of(no),
-        PrintExpr::Symbolic(value, list) | PrintExpr::Flags(value, _, list) => {
+        PrintExpr::Operand(PrintOperand::Symbolic(value, list) | PrintOperand::Flags(value, _, list)) => {
             of(value) && list.iter().all(|(mask, _)| of(mask))
         }
-        _ => false,
+        PrintExpr::Operand(_) => false,
     }
 }
 

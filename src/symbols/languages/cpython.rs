@@ -3,7 +3,8 @@
 use object::{Object, ObjectSection, ObjectSymbol};
 
 use super::debug_offsets::{self, Tree};
-use super::{NotWalked, ProcessMemory, ThreadSlot, bias, content};
+use super::interpreter_code::{InterpreterCode, dynamic_symbols};
+use super::{NotWalked, ProcessMemory, ThreadSlot, content};
 use crate::kernel::procfs::ProcMapping;
 use crate::kernel::walk::LanguageRuntime;
 use crate::kernel::walk::runtime::{InterpreterKind, RuntimeLayout};
@@ -14,10 +15,7 @@ use crate::symbols::elf::program::ElfProgram;
 pub(crate) struct CpythonFile {
     state: u64,
     code_type: u64,
-    loops: [(u64, u64); 2],
-    /// Where the first of them is in the file.
-    offset: u64,
-    text: (u64, u64),
+    code: InterpreterCode,
     layout: RuntimeLayout,
     tree: Tree,
 }
@@ -95,27 +93,19 @@ impl CpythonFile {
     /// of that are unknown.
     pub(super) fn of(program: &ElfProgram<'_>, bytes: &[u8]) -> Option<(u8, Result<Self, NotWalked>)> {
         let elf = program.elf.as_ref()?;
-        let names = elf.section_by_name(".dynstr").and_then(|section| section.data().ok())?;
-        memchr::memmem::find(names, STATE)?;
         let (mut state, mut code_type, mut version, mut loops) = (None, None, None, [(0, 0); 2]);
-        let (mut own, mut all) = (0, 0);
-        let is_cold = |name: &[u8]| name.starts_with(b"_PyEval_EvalFrameDefault.cold");
-        for symbol in elf.dynamic_symbols().filter(|symbol| symbol.is_definition()) {
-            let (name, address) = (symbol.name_bytes().unwrap_or_default(), symbol.address());
-            all += 1;
-            own += usize::from(name.starts_with(b"Py") || name.starts_with(b"_Py"));
-            match name {
-                STATE => state = Some(address),
-                b"PyCode_Type" => code_type = Some(address),
-                b"Py_Version" => version = Some(address),
-                b"_PyEval_EvalFrameDefault" => loops[0] = (address, symbol.size()),
-                _ => {}
-            }
-        }
+        let counts = dynamic_symbols(program, STATE, &[b"Py", b"_Py"], |name, address, size| match name {
+            STATE => state = Some(address),
+            b"PyCode_Type" => code_type = Some(address),
+            b"Py_Version" => version = Some(address),
+            b"_PyEval_EvalFrameDefault" => loops[0] = (address, size),
+            _ => {}
+        })?;
         let (state, code_type) = (state?, code_type?);
         if loops[0].1 == 0 {
             return None;
         }
+        let is_cold = |name: &[u8]| name.starts_with(b"_PyEval_EvalFrameDefault.cold");
         let cold = elf.symbols().find(|symbol| symbol.name_bytes().is_ok_and(is_cold));
         loops[1] = cold.map_or((0, 0), |symbol| (symbol.address(), symbol.size()));
         let minor = match version.and_then(|at| content(program, bytes, at, 4)) {
@@ -126,17 +116,12 @@ impl CpythonFile {
         let Some((layout, tree)) = known(minor).or_else(described) else {
             return Some((minor, Err(NotWalked::Version)));
         };
-        // All code of a program that embeds the interpreter is not the interpreter's.
-        let part =
-            program.segments.iter().find(|part| part.is_code && loops[0].0.wrapping_sub(part.address) < part.size)?;
-        let text = if own * 4 >= all * 3 { (part.address, part.size) } else { loops[0] };
-        let offset = part.offset.checked_add(loops[0].0 - part.address)?;
-        Some((minor, Ok(Self { state, code_type, loops, offset, text, layout, tree })))
+        let code = InterpreterCode::of(program, loops, counts.own * 4 >= counts.all * 3)?;
+        Some((minor, Ok(Self { state, code_type, code, layout, tree })))
     }
 
-    /// Returns the difference of addresses in memory from the linked ones, if a mapping of the file has the interpreter.
     pub(super) fn bias(&self, map: &ProcMapping) -> Option<u64> {
-        bias(self.offset, self.loops[0].0, map)
+        self.code.bias(map)
     }
 
     /// Finds the word near each thread pointer that has the thread's state: in every thread at the same distance. It is
@@ -181,20 +166,9 @@ impl CpythonFile {
         places.and_then(|places| places.first().copied()).map(ThreadSlot::of).ok_or(NotWalked::NotFound)
     }
 
-    /// Returns how a process is walked whose file is mapped with this difference from the linked addresses.
     pub(super) fn runtime(&self, bias: u64, slot: ThreadSlot, id: u32) -> LanguageRuntime {
-        let at = |address: u64| address.wrapping_add(bias);
-        let range = |(start, len): (u64, u64)| if len == 0 { (0, 0) } else { (at(start), len) };
-        LanguageRuntime {
-            loops: self.loops.map(range),
-            text: range(self.text),
-            code_type: at(self.code_type),
-            global: 0,
-            id,
-            slot: slot.state,
-            own: 0,
-            layout: self.layout,
-        }
+        let code_type = self.code_type.wrapping_add(bias);
+        LanguageRuntime { code_type, ..self.code.runtime(bias, slot, id, self.layout) }
     }
 }
 

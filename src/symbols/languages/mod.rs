@@ -8,6 +8,7 @@ pub(crate) mod code_names;
 mod cpython;
 mod debug_offsets;
 pub(crate) mod hotspot;
+mod interpreter_code;
 pub(crate) mod names;
 mod pages;
 mod perl;

@@ -1,8 +1,7 @@
 //! Perl 5.32 to 5.42: its files by their symbols, and where it keeps its stacks of frames.
 
-use object::{Object, ObjectSection, ObjectSymbol};
-
-use super::{NotWalked, ProcessMemory, RepeatedMemory, ThreadSlot, bias, content};
+use super::interpreter_code::{InterpreterCode, dynamic_symbols};
+use super::{NotWalked, ProcessMemory, RepeatedMemory, ThreadSlot, content};
 use crate::kernel::procfs::ProcMapping;
 use crate::kernel::walk::LanguageRuntime;
 use crate::kernel::walk::runtime::{InterpreterKind, RuntimeLayout};
@@ -12,11 +11,8 @@ use crate::symbols::elf::program::ElfProgram;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PerlFile {
     start: PerlStart,
-    /// The functions that execute operations.
-    loops: [(u64, u64); 2],
-    /// Where the first of them is in the file.
-    offset: u64,
-    text: (u64, u64),
+    /// Its functions execute operations.
+    code: InterpreterCode,
     layout: RuntimeLayout,
 }
 
@@ -67,25 +63,18 @@ impl PerlFile {
     /// unknown, or it is built with several interpreters but without threads.
     pub(super) fn of(program: &ElfProgram<'_>, bytes: &[u8]) -> Option<(u8, Result<Self, NotWalked>)> {
         const LOOP: &[u8] = b"Perl_runops_standard";
-        let elf = program.elf.as_ref()?;
-        let names = elf.section_by_name(".dynstr").and_then(|section| section.data().ok())?;
-        memchr::memmem::find(names, LOOP)?;
         let (mut interpreter, mut has_threads, mut stack, mut version) = (None, false, None, None);
-        let (mut loops, mut own, mut all) = ([(0, 0); 2], 0, 0);
-        for symbol in elf.dynamic_symbols().filter(|symbol| symbol.is_definition()) {
-            let (name, address) = (symbol.name_bytes().unwrap_or_default(), symbol.address());
-            all += 1;
-            own += usize::from([&b"Perl"[..], b"PL_", b"perl_"].iter().any(|start| name.starts_with(start)));
-            match name {
-                LOOP => loops[0] = (address, symbol.size()),
-                b"Perl_runops_debug" => loops[1] = (address, symbol.size()),
-                b"PL_curinterp" => interpreter = Some(address),
-                b"PL_thr_key" => has_threads = true,
-                b"PL_curstackinfo" => stack = Some(address),
-                b"PL_version" => version = content(program, bytes, address, 1),
-                _ => {}
-            }
-        }
+        let mut loops = [(0, 0); 2];
+        let prefixes: &[&[u8]] = &[b"Perl", b"PL_", b"perl_"];
+        let counts = dynamic_symbols(program, LOOP, prefixes, |name, address, size| match name {
+            LOOP => loops[0] = (address, size),
+            b"Perl_runops_debug" => loops[1] = (address, size),
+            b"PL_curinterp" => interpreter = Some(address),
+            b"PL_thr_key" => has_threads = true,
+            b"PL_curstackinfo" => stack = Some(address),
+            b"PL_version" => version = content(program, bytes, address, 1),
+            _ => {}
+        })?;
         let minor = *version?.first()?;
         if loops[0].1 == 0 {
             return None;
@@ -93,16 +82,12 @@ impl PerlFile {
         let interpreter = interpreter.filter(|_| has_threads).map(PerlStart::Interpreter);
         let start = stack.map(PerlStart::Stack).or(interpreter);
         let Some((start, layout)) = start.zip(known(minor)) else { return Some((minor, Err(NotWalked::Version))) };
-        let part =
-            program.segments.iter().find(|part| part.is_code && loops[0].0.wrapping_sub(part.address) < part.size)?;
-        // All code of a program that embeds Perl is not Perl's.
-        let text = if own * 2 >= all { (part.address, part.size) } else { loops[0] };
-        let offset = part.offset.checked_add(loops[0].0 - part.address)?;
-        Some((minor, Ok(Self { start, loops, offset, text, layout })))
+        let code = InterpreterCode::of(program, loops, counts.own * 2 >= counts.all)?;
+        Some((minor, Ok(Self { start, code, layout })))
     }
 
     pub(super) fn bias(&self, map: &ProcMapping) -> Option<u64> {
-        bias(self.offset, self.loops[0].0, map)
+        self.code.bias(map)
     }
 
     /// Finds the key of threads that has their interpreter as its value, in the main thread.
@@ -126,22 +111,11 @@ impl PerlFile {
     }
 
     pub(super) fn runtime(&self, bias: u64, slot: ThreadSlot, id: u32) -> LanguageRuntime {
-        let at = |address: u64| address.wrapping_add(bias);
-        let range = |(start, len): (u64, u64)| if len == 0 { (0, 0) } else { (at(start), len) };
         let global = match self.start {
-            PerlStart::Interpreter(_) => None,
-            PerlStart::Stack(place) => Some(place),
+            PerlStart::Interpreter(_) => 0,
+            PerlStart::Stack(place) => place.wrapping_add(bias),
         };
-        LanguageRuntime {
-            loops: self.loops.map(range),
-            text: range(self.text),
-            code_type: 0,
-            global: global.map_or(0, at),
-            id,
-            slot: slot.state,
-            own: 0,
-            layout: self.layout,
-        }
+        LanguageRuntime { global, ..self.code.runtime(bias, slot, id, self.layout) }
     }
 }
 
@@ -184,7 +158,8 @@ pub(super) fn read_untrusted(bytes: &[u8]) {
     let (Some(words), Some(layout)) = (bytes.first_chunk::<4>(), known(36)) else { return };
     let [place, pointer] = [0, 2].map(|at| u64::from(words[at]) | u64::from(words[at + 1]) << 8);
     for start in [PerlStart::Interpreter(place), PerlStart::Stack(place)] {
-        let file = PerlFile { start, loops: [(0, 1); 2], offset: 0, text: (0, 1), layout };
+        let code = InterpreterCode { loops: [(0, 1); 2], offset: 0, text: (0, 1) };
+        let file = PerlFile { start, code, layout };
         let _ = file.slot(0, &memory).map(|slot| file.runtime(0, slot, 0));
     }
     let _ = has_stacks(place, &memory);
@@ -260,7 +235,8 @@ mod tests {
     fn memory_of_another_layout_is_refused() {
         let layout = known(36).expect("known");
         let start = PerlStart::Interpreter(0x1000);
-        let file = PerlFile { start, loops: [(0x100, 0x80), (0, 0)], offset: 0, text: (0, 0), layout };
+        let code = InterpreterCode { loops: [(0x100, 0x80), (0, 0)], offset: 0, text: (0, 0) };
+        let file = PerlFile { start, code, layout };
         let result = |at: u64, word: u64| {
             let mut made = Made::process();
             made.put(at, word);
@@ -281,7 +257,8 @@ mod tests {
     #[test]
     fn perl_without_threads_has_its_innermost_stack_in_a_variable() {
         let layout = known(40).expect("known");
-        let file = PerlFile { start: PerlStart::Stack(0x2000), loops: [(0, 0); 2], offset: 0, text: (0, 0), layout };
+        let code = InterpreterCode { loops: [(0, 0); 2], offset: 0, text: (0, 0) };
+        let file = PerlFile { start: PerlStart::Stack(0x2000), code, layout };
         let mut made = Made::process();
         made.put(BIAS + 0x2000, STACK);
         assert_eq!(file.slot(BIAS, &made), Ok(ThreadSlot::of(0)));

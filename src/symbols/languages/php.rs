@@ -1,8 +1,9 @@
 //! PHP 7.4 to 8.4 without thread safety: its files by their symbols, and where they keep the innermost frame.
 
-use object::{Object, ObjectSection, ObjectSymbol};
+use object::{Object, ObjectSection};
 
-use super::{NotWalked, ProcessMemory, ThreadSlot, bias, major_minor};
+use super::interpreter_code::{InterpreterCode, dynamic_symbols};
+use super::{NotWalked, ProcessMemory, ThreadSlot, major_minor};
 use crate::kernel::procfs::ProcMapping;
 use crate::kernel::walk::LanguageRuntime;
 use crate::kernel::walk::runtime::{InterpreterKind, RuntimeLayout};
@@ -13,10 +14,7 @@ use crate::symbols::elf::program::ElfProgram;
 pub(super) struct PhpFile {
     /// The pointer to the innermost frame.
     frame: u64,
-    execute: (u64, u64),
-    /// Where `execute` is in the file.
-    offset: u64,
-    text: (u64, u64),
+    code: InterpreterCode,
     layout: RuntimeLayout,
 }
 
@@ -35,29 +33,21 @@ fn known(version: (u8, u8)) -> Option<RuntimeLayout> {
     /// `ZEND_CALL_TOP` in the third byte of a frame's flags: C code called it.
     const TOP: u8 = 2;
     Some(RuntimeLayout {
-        thread_id: 0,
-        hops: (0, None),
         frame_size: 56,
         code: 24,
         next: 48,
-        instruction: 0,
         kind: InterpreterKind::Php,
         entry: (42, TOP, TOP),
-        is_shim: false,
-        is_index: false,
         code_size: file + 16,
         first_line: file + 8,
-        line_shift: 0,
-        name_apart: false,
         arguments: 32,
         flags: 4,
         name: 8,
         file,
-        start: 0,
         head: 8,
-        kind_shift: 0,
         ascii: 24,
         wide: 24,
+        ..RuntimeLayout::default()
     })
 }
 
@@ -65,35 +55,23 @@ impl PhpFile {
     /// Recognizes PHP by its symbols; `None` for other files. Returns its version; fails if the types of that are
     /// unknown.
     pub(super) fn of(program: &ElfProgram<'_>) -> Option<((u8, u8), Result<Self, NotWalked>)> {
-        let elf = program.elf.as_ref()?;
-        let names = elf.section_by_name(".dynstr").and_then(|section| section.data().ok())?;
-        // The linker may have merged it with the end of a longer name.
-        memchr::memmem::find(names, b"execute_ex\0")?;
-        let (mut globals, mut execute, mut own, mut all) = (None, None, 0, 0);
-        for symbol in elf.dynamic_symbols().filter(|symbol| symbol.is_definition()) {
-            let name = symbol.name_bytes().unwrap_or_default();
-            all += 1;
-            own +=
-                usize::from([&b"zend"[..], b"php", b"_z", b"zif", b"_php"].iter().any(|start| name.starts_with(start)));
-            match name {
-                b"executor_globals" if symbol.size() > FRAME => globals = Some(symbol.address()),
-                b"execute_ex" if symbol.size() > 0 => execute = Some((symbol.address(), symbol.size())),
-                _ => {}
-            }
-        }
+        let (mut globals, mut execute) = (None, None);
+        let prefixes: &[&[u8]] = &[b"zend", b"php", b"_z", b"zif", b"_php"];
+        // The linker may have merged the marker with the end of a longer name.
+        let counts = dynamic_symbols(program, b"execute_ex\0", prefixes, |name, address, size| match name {
+            b"executor_globals" if size > FRAME => globals = Some(address),
+            b"execute_ex" if size > 0 => execute = Some((address, size)),
+            _ => {}
+        })?;
         let (globals, execute) = (globals?, execute?);
-        let version = version(elf.section_by_name(".rodata")?.data().ok()?)?;
+        let version = version(program.elf.as_ref()?.section_by_name(".rodata")?.data().ok()?)?;
         let Some(layout) = known(version) else { return Some((version, Err(NotWalked::Version))) };
-        let part =
-            program.segments.iter().find(|part| part.is_code && execute.0.wrapping_sub(part.address) < part.size)?;
-        // All code of a program that embeds PHP is not PHP's.
-        let text = if own * 2 >= all { (part.address, part.size) } else { execute };
-        let offset = part.offset.checked_add(execute.0 - part.address)?;
-        Some((version, Ok(Self { frame: globals.checked_add(FRAME)?, execute, offset, text, layout })))
+        let code = InterpreterCode::of(program, [execute, (0, 0)], counts.own * 2 >= counts.all)?;
+        Some((version, Ok(Self { frame: globals.checked_add(FRAME)?, code, layout })))
     }
 
     pub(super) fn bias(&self, map: &ProcMapping) -> Option<u64> {
-        bias(self.offset, self.execute.0, map)
+        self.code.bias(map)
     }
 
     pub(super) fn slot(&self, bias: u64, memory: &impl ProcessMemory) -> Result<ThreadSlot, NotWalked> {
@@ -102,18 +80,8 @@ impl PhpFile {
     }
 
     pub(super) fn runtime(&self, bias: u64, id: u32) -> LanguageRuntime {
-        let at = |address: u64| address.wrapping_add(bias);
-        let range = |(start, len): (u64, u64)| (at(start), len);
-        LanguageRuntime {
-            loops: [range(self.execute), (0, 0)],
-            text: range(self.text),
-            code_type: 0,
-            global: at(self.frame),
-            id,
-            slot: 0,
-            own: 0,
-            layout: self.layout,
-        }
+        let global = self.frame.wrapping_add(bias);
+        LanguageRuntime { global, ..self.code.runtime(bias, ThreadSlot::default(), id, self.layout) }
     }
 }
 
@@ -159,7 +127,8 @@ mod tests {
     #[test]
     fn a_process_must_be_readable() {
         let layout = known((8, 2)).expect("known");
-        let file = PhpFile { frame: 0x1000, execute: (0x100, 0x80), offset: 0x100, text: (0x100, 0x80), layout };
+        let code = InterpreterCode { loops: [(0x100, 0x80), (0, 0)], offset: 0x100, text: (0x100, 0x80) };
+        let file = PhpFile { frame: 0x1000, code, layout };
         assert_eq!(file.slot(0x5000, &Word(0x6000, 0)), Ok(ThreadSlot::default()));
         assert_eq!(file.slot(0x5000, &Word(0x6000, 0x7ff8)), Ok(ThreadSlot::default()));
         assert_eq!(file.slot(0x5000, &Word(0x6000, 0x7ff1)), Err(NotWalked::NotFound));

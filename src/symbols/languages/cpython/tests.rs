@@ -23,9 +23,7 @@ pub(crate) fn file() -> CpythonFile {
     CpythonFile {
         state: 0x1000,
         code_type: 0x9000,
-        loops: [(0x100, 0x80), (0, 0)],
-        offset: 0x100,
-        text: (0x100, 0x80),
+        code: InterpreterCode { loops: [(0x100, 0x80), (0, 0)], offset: 0x100, text: (0x100, 0x80) },
         layout,
         tree,
     }

@@ -9,9 +9,8 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
-use object::{Object, ObjectSection, ObjectSymbol};
-
 use super::code_names::CodeNames;
+use super::interpreter_code::dynamic_symbols;
 use super::pages::Pages;
 use super::{NotWalked, ProcessMemory, RepeatedMemory};
 use crate::kernel::procfs::ProcMapping;
@@ -40,20 +39,14 @@ impl HotspotFile {
     /// Recognizes a virtual machine by its symbols.
     pub(crate) fn of(program: &ElfProgram<'_>) -> Option<Self> {
         const FIELDS: &[u8] = b"gHotSpotVMStructs";
-        let elf = program.elf.as_ref()?;
-        let names = elf.section_by_name(".dynstr").and_then(|section| section.data().ok())?;
-        memchr::memmem::find(names, FIELDS)?;
         let mut addresses = TableAddresses::default();
-        for symbol in elf.dynamic_symbols().filter(|symbol| symbol.is_definition()) {
-            let place = match symbol.name_bytes().unwrap_or_default() {
-                FIELDS => &mut addresses.fields,
-                b"gHotSpotVMStructEntryArrayStride" => &mut addresses.field_stride,
-                b"gHotSpotVMTypes" => &mut addresses.types,
-                b"gHotSpotVMTypeEntryArrayStride" => &mut addresses.type_stride,
-                _ => continue,
-            };
-            *place = symbol.address();
-        }
+        dynamic_symbols(program, FIELDS, &[], |name, address, _| match name {
+            FIELDS => addresses.fields = address,
+            b"gHotSpotVMStructEntryArrayStride" => addresses.field_stride = address,
+            b"gHotSpotVMTypes" => addresses.types = address,
+            b"gHotSpotVMTypeEntryArrayStride" => addresses.type_stride = address,
+            _ => {}
+        })?;
         let TableAddresses { fields, field_stride, types, type_stride } = addresses;
         [fields, field_stride, types, type_stride].iter().all(|at| *at != 0).then_some(())?;
         let code = program.segments.iter().find(|segment| segment.is_code)?;

@@ -8,8 +8,9 @@ mod state;
 mod tests;
 
 use gimli::{EhFrameHdr, EndianSlice, Pointer};
-use object::{Object, ObjectSection, ObjectSymbol};
+use object::{Object, ObjectSection};
 
+use super::interpreter_code::{InterpreterCode, dynamic_symbols};
 use super::pages::Pages;
 use super::{NotWalked, ProcessMemory, RepeatedMemory, ThreadSlot, bias, content, major_minor};
 use crate::kernel::procfs::ProcMapping;
@@ -79,24 +80,17 @@ impl RubyLayout {
             frame_size: 48,
             code: 16,
             next: self.stride,
-            instruction: 0,
             kind: InterpreterKind::Ruby,
-            entry: (0, 0, 0),
-            is_shim: false,
-            is_index: false,
             code_size: CODE_SIZE,
             first_line: 88,
             line_shift: self.is_line_object.into(),
-            name_apart: false,
             arguments: 8,
             flags: 4,
             name: LABEL,
             file: 64,
-            start: 0,
-            head: 0,
-            kind_shift: 0,
             ascii: self.embedded,
             wide: self.embedded,
+            ..RuntimeLayout::default()
         }
     }
 }
@@ -115,22 +109,15 @@ impl RubyFile {
     pub(super) fn of(program: &ElfProgram<'_>, bytes: &[u8]) -> Option<((u8, u8), Result<Self, NotWalked>)> {
         const VERSION: &[u8] = b"ruby_version";
         let elf = program.elf.as_ref()?;
-        let names = elf.section_by_name(".dynstr").and_then(|section| section.data().ok())?;
-        memchr::memmem::find(names, VERSION)?;
         let (mut version, mut machine, mut shared, mut execute) = (None, None, None, None);
-        let (mut own, mut all) = (0, 0);
-        for symbol in elf.dynamic_symbols().filter(|symbol| symbol.is_definition()) {
-            let (name, address) = (symbol.name_bytes().unwrap_or_default(), symbol.address());
-            all += 1;
-            own += usize::from([&b"rb_"[..], b"ruby_", b"st_", b"onig"].iter().any(|start| name.starts_with(start)));
-            match name {
-                VERSION => version = content(program, bytes, address, symbol.size().min(16) as usize),
-                b"ruby_current_vm_ptr" => machine = Some(address),
-                b"ruby_current_execution_context_ptr" => shared = Some(address),
-                b"rb_vm_exec" if symbol.size() > 0 => execute = Some((address, symbol.size())),
-                _ => {}
-            }
-        }
+        let prefixes: &[&[u8]] = &[b"rb_", b"ruby_", b"st_", b"onig"];
+        let counts = dynamic_symbols(program, VERSION, prefixes, |name, address, size| match name {
+            VERSION => version = content(program, bytes, address, size.min(16) as usize),
+            b"ruby_current_vm_ptr" => machine = Some(address),
+            b"ruby_current_execution_context_ptr" => shared = Some(address),
+            b"rb_vm_exec" if size > 0 => execute = Some((address, size)),
+            _ => {}
+        })?;
         let version = major_minor(version?)?;
         let Some(layout) = RubyLayout::of(version) else { return Some((version, Err(NotWalked::Version))) };
         let section = |name| {
@@ -140,7 +127,7 @@ impl RubyFile {
         let code = program.segments.iter().find(|part| part.is_code)?;
         let long = if execute.is_none() { long_functions(program, bytes) } else { Vec::new() };
         // All code of a program that embeds Ruby is not Ruby's.
-        let text = if own * 2 >= all { (code.address, code.size) } else { execute.unwrap_or_default() };
+        let text = if counts.own * 2 >= counts.all { (code.address, code.size) } else { execute.unwrap_or_default() };
         let file = Self {
             layout,
             machine,
@@ -181,18 +168,13 @@ impl RubyFile {
     }
 
     pub(super) fn runtime(&self, bias: u64, slot: ThreadSlot, id: u32) -> LanguageRuntime {
-        let at = |address: u64| address.wrapping_add(bias);
-        let range = |(start, len): (u64, u64)| (at(start), len);
         let execute = slot.execute.unwrap_or_default();
+        let text = if self.text.1 > 0 { self.text } else { execute };
+        let code = InterpreterCode { loops: [execute, (0, 0)], offset: 0, text };
         LanguageRuntime {
-            loops: [range(execute), (0, 0)],
-            text: range(if self.text.1 > 0 { self.text } else { execute }),
             code_type: slot.symbols,
-            global: self.shared.map_or(0, at),
-            id,
-            slot: slot.state,
-            own: 0,
-            layout: self.layout.walked(),
+            global: self.shared.map_or(0, |address| address.wrapping_add(bias)),
+            ..code.runtime(bias, slot, id, self.layout.walked())
         }
     }
 }

@@ -4,7 +4,9 @@ pub(crate) use super::field::{Num, Text};
 pub(crate) use super::figures::latency;
 pub(crate) use super::options::select;
 pub(crate) use super::options::select::SelectedEvent;
-pub(crate) use super::tables::columns::{all_notes, by_weight, id, left, named, note, right, share, text, time};
+pub(crate) use super::tables::columns::{
+    all_notes, by_weight, bytes, count, id, left, named, note, right, share, text, time,
+};
 pub(crate) use super::{
     BoundExpr, ByContainer, CaseDetail, Context, EventRequest, Finding, Grid, InitiallyBlocked, LostEvents, Moment,
     RowKey, Sees, Settings, Sheet, Slowest, Spec, StackLabels, Stats, TopN, Unit, UnitEvent, UnitSample,

@@ -203,7 +203,6 @@ impl KmemLeak {
             let grown = if self.has_baseline { row.bytes.saturating_sub(row.baseline) } else { site.growth };
             (grown, site.left.bytes)
         });
-        let growth = |site: &Site| if site.growth > 0 { Cell::Bytes(site.growth) } else { Cell::Empty };
         let course = |site: &Site| {
             let course = self.course_of(&site.stacks, at.now);
             Cell::Course(course[course.len().saturating_sub(24)..].iter().map(|bytes| *bytes as f32).collect())
@@ -213,7 +212,7 @@ impl KmemLeak {
             .share(|(_, site)| site.left.bytes, total)
             .right("objects", "Objects", 9, |(_, site)| Cell::Count(site.left.objects))
             .right("oldest_ns", "Oldest", 8, |(_, site)| time(site.left.oldest))
-            .right("growth_bytes_s", "Growth/s", 10, |(_, site)| growth(site))
+            .right("growth_bytes_s", "Growth/s", 10, |(_, site)| bytes(site.growth))
             .right("allocs", "Allocated", 10, |(_, site)| Cell::Count(site.row.allocs))
             .right("frees", "Freed", 10, |(_, site)| Cell::Count(site.row.frees))
             .when(self.has_baseline, |sheet| {

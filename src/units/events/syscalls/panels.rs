@@ -53,7 +53,6 @@ impl Syscalls {
             let most = row.errors.iter().max_by_key(|(number, of)| (of.times, std::cmp::Reverse(**number)));
             most.map_or(Cell::Empty, |(number, _)| text(error_name(*number)))
         };
-        let some = |n: u64| if n > 0 { Cell::Count(n) } else { Cell::Empty };
         // Includes calls without a time.
         let spread = |row: &Row| {
             let mut cells = latency::cells(&row.stats, self.slowest.has_threshold());
@@ -66,9 +65,9 @@ impl Syscalls {
             .when(is_mixed, |sheet| sheet.left("abi", "ABI", 6, |((_, call), _)| text(tables.abi(*call))))
             .when(self.per_thread, |sheet| sheet.task(at, |((tid, _), _)| *tid))
             .columns(latency::columns(self.slowest.has_threshold()), |(_, row)| spread(row))
-            .right("errors", "Errors", 8, |(_, row)| some(row.errors.values().map(|of| of.times).sum()))
+            .right("errors", "Errors", 8, |(_, row)| count(row.errors.values().map(|of| of.times).sum()))
             .left("errno", "Top error", 14, |(_, row)| most(row))
-            .right("now", "Now", 5, |(key, _)| some(now.get(key).map_or(0, |(n, _)| *n)))
+            .right("now", "Now", 5, |(key, _)| count(now.get(key).map_or(0, |(n, _)| *n)))
             .right("oldest_ns", "Oldest", 9, |(key, _)| now.get(key).map_or(Cell::Empty, |(_, ns)| Cell::Time(*ns)));
         let untimed = self.rows.values().map(|row| row.untimed).sum();
         let untimed = note(untimed, "call", "without a time: begun before, or answered by seccomp or a tracer");

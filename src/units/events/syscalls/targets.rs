@@ -332,8 +332,6 @@ fn with_figures<'a, T: Copy + 'a>(
     sheet: Sheet<'a, T>,
     of: impl Fn(T) -> &'a TargetFigures + Copy + 'a,
 ) -> Sheet<'a, T> {
-    let some = |n: u64| if n > 0 { Cell::Count(n) } else { Cell::Empty };
-    let bytes = |n: u64| if n > 0 { Cell::Bytes(n) } else { Cell::Empty };
     sheet
         .right("calls", "Calls", 9, move |row| Cell::Count(of(row).calls))
         .right("total_ns", "Total", 9, move |row| Cell::Time(of(row).stats.sum))
@@ -343,7 +341,7 @@ fn with_figures<'a, T: Copy + 'a>(
         .ranked(1)
         .right("read_bytes", "Read", 9, move |row| bytes(of(row).read))
         .right("written_bytes", "Written", 9, move |row| bytes(of(row).written))
-        .right("errors", "Errors", 7, move |row| some(of(row).errors.values().sum()))
+        .right("errors", "Errors", 7, move |row| count(of(row).errors.values().sum()))
         .left("errno", "Top error", 13, move |row| top_error(of(row)))
         .ranked(1)
 }

@@ -11,34 +11,26 @@ use crate::units::kit::tables::containers;
 use super::descriptors::PathId;
 use super::{Figures, Files};
 
-fn some(n: u64) -> Cell {
-    if n > 0 { Cell::Count(n) } else { Cell::Empty }
-}
-
-fn bytes(n: u64) -> Cell {
-    if n > 0 { Cell::Bytes(n) } else { Cell::Empty }
-}
-
 type Row<'a, K> = (K, &'a Figures);
 
 /// Adds the columns that all tables of files have.
 fn with_figures<'a, K: Copy + 'a>(sheet: Sheet<'a, Row<'a, K>>, than: bool) -> Sheet<'a, Row<'a, K>> {
     sheet
         .right("total_ns", "Time", 8, |(_, row)| Cell::Time(row.stats.sum))
-        .right("opens", "Opens", 7, |(_, row)| some(row.opens))
-        .right("reads", "Reads", 8, |(_, row)| some(row.reads))
+        .right("opens", "Opens", 7, |(_, row)| count(row.opens))
+        .right("reads", "Reads", 8, |(_, row)| count(row.reads))
         .right("read_bytes", "Read", 9, |(_, row)| bytes(row.read_bytes))
-        .right("writes", "Writes", 8, |(_, row)| some(row.writes))
+        .right("writes", "Writes", 8, |(_, row)| count(row.writes))
         .right("written_bytes", "Written", 9, |(_, row)| bytes(row.written_bytes))
-        .right("syncs", "Syncs", 6, |(_, row)| some(row.syncs))
+        .right("syncs", "Syncs", 6, |(_, row)| count(row.syncs))
         .ranked(2)
-        .right("errors", "Errors", 7, |(_, row)| some(row.errors))
+        .right("errors", "Errors", 7, |(_, row)| count(row.errors))
         .ranked(1)
         .right("p99_ns", "p99", 8, |(_, row)| time(row.stats.quantile(0.99)))
         .ranked(3)
         .right("max_ns", "Max", 8, |(_, row)| time(row.stats.max))
         .ranked(4)
-        .when(than, |sheet| sheet.right("than", "Than", 7, |(_, row)| some(row.stats.than)))
+        .when(than, |sheet| sheet.right("than", "Than", 7, |(_, row)| count(row.stats.than)))
 }
 
 impl Files {

@@ -35,14 +35,6 @@ type Row<'a, K> = (Option<K>, &'a Figures);
 
 const OTHERS: &str = "(others)";
 
-fn some(n: u64) -> Cell {
-    if n > 0 { Cell::Count(n) } else { Cell::Empty }
-}
-
-fn bytes(n: u64) -> Cell {
-    if n > 0 { Cell::Bytes(n) } else { Cell::Empty }
-}
-
 /// Returns the most frequent error of a row.
 fn top_error(row: &Figures) -> Option<(u32, u64)> {
     let most = row.errors.iter().max_by_key(|(number, n)| (**n, std::cmp::Reverse(**number)));
@@ -52,13 +44,13 @@ fn top_error(row: &Figures) -> Option<(u32, u64)> {
 /// Adds the columns that all tables of connections have.
 fn with_figures<'a, K: Copy + 'a>(sheet: Sheet<'a, Row<'a, K>>) -> Sheet<'a, Row<'a, K>> {
     sheet
-        .right("opened", "Opened", 8, |(_, row)| some(row.opened))
-        .right("accepted", "Accepted", 9, |(_, row)| some(row.accepted))
-        .right("failed", "Failed", 7, |(_, row)| some(row.failed))
+        .right("opened", "Opened", 8, |(_, row)| count(row.opened))
+        .right("accepted", "Accepted", 9, |(_, row)| count(row.accepted))
+        .right("failed", "Failed", 7, |(_, row)| count(row.failed))
         .left("errno", "Top error", 13, |(_, row)| {
             top_error(row).map_or(Cell::Empty, |(number, _)| text(error_name(number)))
         })
-        .right("open", "Open", 6, |(_, row)| some(row.now.open))
+        .right("open", "Open", 6, |(_, row)| count(row.now.open))
         .ranked(1)
         .right("connect_p50_ns", "Connect", 8, |(_, row)| time(row.connects.quantile(0.5)))
         .right("connect_p99_ns", "p99", 8, |(_, row)| time(row.connects.quantile(0.99)))
@@ -72,20 +64,20 @@ fn with_figures<'a, K: Copy + 'a>(sheet: Sheet<'a, Row<'a, K>>) -> Sheet<'a, Row
         .ranked(2)
         .right("received_bytes", "Received", 9, |(_, row)| bytes(row.carried.received))
         .ranked(2)
-        .right("retransmits", "Retrans", 8, |(_, row)| some(row.retransmits))
+        .right("retransmits", "Retrans", 8, |(_, row)| count(row.retransmits))
         .right("resent_bytes", "Resent", 8, |(_, row)| bytes(row.carried.resent))
         .ranked(5)
         .right("window_wait_ns", "Win wait", 8, |(_, row)| time(row.carried.window_wait_ns))
         .ranked(4)
-        .right("zero_windows", "Zero win", 8, |(_, row)| some(row.now.zero_windows))
+        .right("zero_windows", "Zero win", 8, |(_, row)| count(row.now.zero_windows))
         .ranked(5)
-        .right("overflows", "Overflow", 8, |(_, row)| some(row.overflows))
+        .right("overflows", "Overflow", 8, |(_, row)| count(row.overflows))
         .ranked(4)
-        .right("resets_sent", "RST sent", 8, |(_, row)| some(row.resets_sent))
+        .right("resets_sent", "RST sent", 8, |(_, row)| count(row.resets_sent))
         .ranked(3)
-        .right("resets_received", "RST recv", 8, |(_, row)| some(row.resets_received))
+        .right("resets_received", "RST recv", 8, |(_, row)| count(row.resets_received))
         .ranked(3)
-        .right("closed", "Closed", 8, |(_, row)| some(row.closed))
+        .right("closed", "Closed", 8, |(_, row)| count(row.closed))
         .ranked(4)
         .right("life_p50_ns", "Life", 8, |(_, row)| time(row.life.quantile(0.5)))
         .ranked(4)
@@ -155,7 +147,7 @@ impl Tcp {
             .right("waiting", "Waiting", 7, move |(_, row)| queued(row, |queue| queue.waiting))
             .right("limit", "Limit", 6, move |(_, row)| queued(row, |queue| queue.limit))
             .ranked(2)
-            .right("dropped", "Dropped", 8, |(_, row)| some(row.dropped()));
+            .right("dropped", "Dropped", 8, |(_, row)| count(row.dropped()));
         with_figures(sheet).panel("Listening ports")
     }
 
@@ -204,7 +196,7 @@ impl Tcp {
             .left("errno", "Error", 18, |((_, number), _)| text(error_name(number)))
             .right("errors", "Times", 9, |(_, (n, _))| Cell::Count(n))
             .ordered()
-            .right("failed", "Failed", 9, |(_, (_, row))| some(row.failed))
+            .right("failed", "Failed", 9, |(_, (_, row))| count(row.failed))
             .panel("Errors")
     }
 

@@ -35,6 +35,16 @@ pub(crate) fn time(ns: u64) -> Cell {
     if ns == 0 { Cell::Empty } else { Cell::Time(ns) }
 }
 
+/// A number; empty if zero.
+pub(crate) fn count(n: u64) -> Cell {
+    if n == 0 { Cell::Empty } else { Cell::Count(n) }
+}
+
+/// A size; empty if zero.
+pub(crate) fn bytes(n: u64) -> Cell {
+    if n == 0 { Cell::Empty } else { Cell::Bytes(n) }
+}
+
 /// A share in percent; empty if zero.
 pub(crate) fn share(part: u64, whole: u64) -> Cell {
     if part == 0 { Cell::Empty } else { Cell::Percent(100.0 * part as f64 / whole.max(1) as f64) }

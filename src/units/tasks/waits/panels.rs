@@ -198,7 +198,6 @@ impl Waits {
             (sum.ns, sum.n, sum.max) = (sum.ns + piece.ns, sum.n + piece.n, sum.max.max(piece.max));
         }
         let total = sums.values().map(|sum| sum.ns).sum();
-        let count = |n: u64| if n == 0 { Cell::Empty } else { Cell::Count(n) };
         Sheet::of(by_weight(sums, |sum| sum.ns), |(part, _)| part as u64)
             .right("ns", "Time", 9, |(_, sum)| time(sum.ns))
             .share(|(_, sum)| sum.ns, total)
@@ -223,7 +222,6 @@ impl Waits {
         }
         let total = sums.values().map(|sum| sum.ns).sum();
         let list = by_weight(&sums, |sum| sum.ns);
-        let count = |n: u64| if n == 0 { Cell::Empty } else { Cell::Count(n) };
         let ended_by = |by: &BTreeMap<Arc<str>, u64>| {
             let list = by_weight(by, |ns| **ns);
             text(list.iter().map(|(name, _)| name.to_string()).collect::<Vec<_>>().join(", "))

@@ -297,6 +297,11 @@ impl SelectionArgs {
         self.parse(KnownFields::These(&loaded.fields()), clause.transpose())
     }
 
+    /// Returns the selection of times and CPUs alone.
+    pub(crate) fn of_times_and_cpus(&self) -> Self {
+        Self { cpu: self.cpu.clone(), time: self.time.clone(), ..Self::default() }
+    }
+
     /// Joins all options; `time` is the condition of `--time`.
     fn parse(
         &self,

@@ -3,6 +3,7 @@
 mod chains;
 pub(crate) mod columns;
 pub(crate) mod options;
+pub(crate) mod samples;
 pub(crate) mod stdio;
 
 use std::cmp::Reverse;
@@ -13,7 +14,6 @@ use serde_json::Value;
 
 use crate::engine::offline::Offline;
 use crate::event::format::Format;
-use crate::filter::Filter;
 use crate::panel::row_order::arrange_by_key;
 use crate::panel::text::clean;
 use crate::panel::unit::percent;
@@ -35,7 +35,8 @@ use super::chain_spec::{ChainForm, ChainSpec};
 use super::json::{self, ChainsByRow};
 use chains::{ChainText, NamedTree};
 use columns::Columns;
-use options::{ReportOptions, ShareOf};
+use options::ReportOptions;
+use samples::SelectedSamples;
 use stdio::{OnlyValue, StdioReport};
 
 /// The printed rows of each event, and their layout.
@@ -81,11 +82,13 @@ fn latency_event(data: &Data<'_>) -> Option<usize> {
 impl<'a> EventRows<'a> {
     pub(crate) fn new(
         loaded: &'a Offline,
-        marks: Option<&'a StackMarks>,
         event: usize,
-        filter: Option<Arc<Filter>>,
+        samples: &'a SelectedSamples,
+        whole: Option<&SelectedSamples>,
         shape: &ReportShape<'_>,
     ) -> Self {
+        let SelectedSamples { filter, marks } = samples;
+        let marks = marks.as_ref();
         let data = Data { origins: marks.and_then(StackMarks::origins), marks, ..loaded.data() };
         let format = data.profile.format(event as u16).cloned();
         let columns = shape.columns.with_fields(format.as_deref());
@@ -105,8 +108,7 @@ impl<'a> EventRows<'a> {
             let fold = Aggregate::new(event, filter.clone()).group_by(keys).over(data);
             Top::build(data, &fold, None, &spec, RowLimit::All { sorted: 0 })
         });
-        let is_filtered = filter.is_some() || marks.is_some();
-        let fold = Aggregate::new(event, filter).group_by(keys).over(data);
+        let fold = Aggregate::new(event, filter.clone()).group_by(keys).over(data);
         let partner =
             Partner::of(PairKind::Ipc, data.events.iter().map(String::as_str), event).filter(|_| fold.traced.is_none());
         let partner = partner.map(|partner| (partner, Aggregate::of_event(partner.event, &fold).over(data)));
@@ -117,10 +119,7 @@ impl<'a> EventRows<'a> {
             let at = fields.iter().position(|field| matches!(field, TopField::Key(_))).unwrap_or(fields.len());
             fields.insert(at, TopField::Ipc);
         }
-        let mut whole = top.total;
-        if is_filtered && shape.options.percentage == Some(ShareOf::Absolute) {
-            whole = Aggregate::new(event, None).over(data).total();
-        }
+        let whole = whole.map_or(top.total, |whole| whole.total(data, event));
         let wants_modes = |list: &[TopField]| list.iter().any(|field| matches!(field, TopField::Mode(_)));
         let modes = if wants_modes(&columns.fields) || wants_modes(&columns.order) {
             ModeWeights::of(data, &top)

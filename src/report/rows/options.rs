@@ -9,7 +9,7 @@ use crate::lang::quantity;
 pub(crate) enum ShareOf {
     /// Samples that pass the filters
     Relative,
-    /// All samples of the event
+    /// All samples of the event, or of those that --time and --cpu select
     Absolute,
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct ReportOptions {
     /// Print shares of the time that processes take, not only of CPU time, and sort by them (record --latency)
     #[arg(long)]
     pub(crate) latency: bool,
-    /// Base of percentages when samples are filtered [default: relative]
+    /// Base of percentages when samples are filtered [default: relative, with --stdio absolute]
     #[arg(long, value_name = "WHOLE", value_enum)]
     pub(crate) percentage: Option<ShareOf>,
     /// Print lines for programs, with values separated by SEPARATOR

@@ -62,7 +62,7 @@ struct Printed {
 impl StdioReport<'_> {
     /// Formats the table, with the chains below their rows.
     pub(super) fn text(&self, event: &str, chains: &ChainsByRow<String>) -> String {
-        let total = &self.table.top.total;
+        let total = &self.table.whole;
         let mut out = format!(
             "# Samples: {} of event '{}'\n# Event count (approx.): {}\n#\n",
             rounded(total.samples),

@@ -21,13 +21,15 @@ use crate::query::tree::stack_marks::{StackMarks, StackRules};
 use crate::query::{ColumnKey, column};
 use crate::report::json;
 use crate::report::rows::columns::RequestedColumns;
+use crate::report::rows::options::ShareOf;
+use crate::report::rows::samples::SelectedSamples;
 use crate::report::rows::stdio::{self, OnlyValue};
 use crate::report::rows::{EventRows, ReportShape};
 use crate::source::Info;
 
 pub(crate) use crate::cli::input::selection::{chosen_events, events, keys_of};
 
-use crate::cli::args::{OutputFormat, ReportArgs};
+use crate::cli::args::{OutputFormat, ReportArgs, SelectionArgs};
 use crate::cli::input::selection::is_dummy;
 use crate::cli::output::{complain, print, print_events_csv, print_json};
 use crate::cli::{input, usage};
@@ -200,16 +202,18 @@ fn print_events(
     rules: &StackRules,
     shape: &ReportShape<'_>,
 ) -> anyhow::Result<()> {
-    let filter = args.which.filter(loaded)?;
     let has_rules = rules.need_chains() || rules.only_named;
     let marks = has_rules.then(|| StackMarks::new(loaded.data().profile, rules));
+    let samples = SelectedSamples { filter: args.which.filter(loaded)?, marks };
+    let is_absolute = samples.is_filtered() && share_of(args) == ShareOf::Absolute;
+    let whole = is_absolute.then(|| whole(loaded, &args.which, rules)).transpose()?;
     if shape.as_perf {
         let lost = |event| loaded.ingest.core().profile.ledger.lost_of(event);
         print(&stdio::head(events(loaded).into_iter().map(lost).sum(), &shape.only))?;
     }
     let (mut objects, mut tables) = (Vec::new(), Vec::new());
     for event in chosen_events(loaded, &args.which)? {
-        let rows = EventRows::new(loaded, marks.as_ref(), event, filter.clone(), shape);
+        let rows = EventRows::new(loaded, event, &samples, whole.as_ref(), shape);
         match args.format {
             OutputFormat::Json => objects.push(rows.object(shape)),
             OutputFormat::Csv => tables.push((&*loaded.event_names[event], rows.table().table(shape.limit))),
@@ -228,6 +232,21 @@ fn print_events(
         }
         OutputFormat::Text => Ok(()),
     }
+}
+
+/// Returns the base of percentages: perf's default in perf's layout.
+fn share_of(args: &ReportArgs) -> ShareOf {
+    let is_perfs = args.stdio && args.format == OutputFormat::Text;
+    args.more.percentage.unwrap_or(if is_perfs { ShareOf::Absolute } else { ShareOf::Relative })
+}
+
+/// Returns the samples that absolute percentages are relative to. Like perf, these lack the samples outside of the
+/// selected times and CPUs, and those that --hide-unresolved leaves out.
+fn whole(loaded: &Offline, which: &SelectionArgs, rules: &StackRules) -> anyhow::Result<SelectedSamples> {
+    let filter = which.of_times_and_cpus().filter(loaded)?;
+    let rules = StackRules { parent: None, only_with_parent: false, ..rules.clone() };
+    let marks = rules.only_named.then(|| StackMarks::new(loaded.data().profile, &rules));
+    Ok(SelectedSamples { filter, marks })
 }
 
 fn only_tracepoints(events: &[EventDesc]) -> bool {

@@ -5,6 +5,7 @@ use perfprof_tui::units::kit::UnitSample;
 
 use crate::common::scenes::{MS, sched};
 use crate::common::stage::{Stage, Value, cell, number, rows};
+use crate::common::{data, program, run};
 
 /// Bits of `common_flags`.
 const HARDIRQ: u8 = 0x08;
@@ -417,4 +418,16 @@ fn interrupts_are_one_waker_whoever_they_interrupt() {
             .map(|(waker, context)| (waker.to_owned(), context.to_owned(), 10.0))
     );
     assert_eq!(rows(pairs).ids.len(), 3);
+}
+
+/// Without wake-ups, sleep counts until the thread runs, and its waker is not known.
+#[test]
+fn a_recording_of_switches_alone_shows_sleep() {
+    let output = run(program().args(["offcpu", "--batch", "--format", "json"]).arg(data("switches.data")));
+    let answer: serde_json::Value = serde_json::from_slice(&output.stdout).expect("json");
+    let panel = &answer["panels"][0];
+    let rows = panel["rows"].as_array().expect("rows");
+    let slept = |row: &serde_json::Value| row["blocked_ns"].as_u64().unwrap_or(0);
+    assert!(rows.iter().any(|row| slept(row) > 0), "{panel}");
+    assert!(panel["note"].as_str().is_some_and(|note| note.contains("sched:sched_waking")), "{panel}");
 }

@@ -9,7 +9,7 @@ use crate::event::base_name;
 use crate::event::format::Format;
 use crate::ingest::unit_events::{is_named, is_pattern, shown};
 use crate::units::kit::field::Num;
-use crate::units::kit::{BoundExpr, FilteredUnit, Sees, UnitEvent as Bindable, ViewState};
+use crate::units::kit::{BoundExpr, EventRequest, FilteredUnit, Sees, UnitEvent as Bindable, ViewState};
 
 use super::{MAX_UNITS, Role, Running, Units};
 
@@ -139,7 +139,8 @@ impl Units {
     /// Returns the units that still wait for required events.
     pub(crate) fn blocked(&self) -> Vec<BlockedUnit> {
         let lacks = |running: &&Running| {
-            let all = running.roles.iter().filter(|role| !role.bound && !role.want.optional);
+            let is_needed = |want: &EventRequest| !want.optional && !want.only_live;
+            let all = running.roles.iter().filter(|role| !role.bound && is_needed(&role.want));
             let names: Vec<&str> = all.map(|role| role.want.event.as_str()).collect();
             // If all events are optional, at least one must be present.
             let nothing = running.roles.iter().all(|role| !role.bound) && !running.roles.is_empty();

@@ -126,6 +126,8 @@ pub struct EventRequest {
     pub capture: Option<String>,
     /// Whether the unit works without the event.
     pub optional: bool,
+    /// Whether a recording may lack the event: it then has fewer figures. Live measurements require it.
+    pub only_live: bool,
     /// Whether the event is only counted and passed to [`Unit::count`].
     pub counted: bool,
     /// How system calls may be summed, if the unit takes sums ([`Unit::add_sums`]).
@@ -156,6 +158,11 @@ impl EventRequest {
     /// Marks the event as optional.
     pub fn optional(self) -> Self {
         Self { optional: true, ..self }
+    }
+
+    /// Marks the event as optional in recordings.
+    pub fn only_live(self) -> Self {
+        Self { only_live: true, ..self }
     }
 
     /// Restricts the request to hits that match a filter.

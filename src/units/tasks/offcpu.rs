@@ -49,6 +49,10 @@ Blocked   Share  D state  Times     Mean      Max  Comm    Woken by …
     make: |settings| Ok(Box::new(OffCpu::new(settings)?)),
 };
 
+/// Note for recordings of switches alone.
+const WITHOUT_WAKEUPS: &str = "no wake-ups recorded: wakers are not known, and sleep counts until the thread runs \
+                               (record -e sched:sched_switch,sched:sched_waking)";
+
 #[derive(Clone, Debug, Default)]
 struct OffCpu {
     blocked: BlockedTime,
@@ -69,7 +73,10 @@ impl OffCpu {
 
 impl Unit for OffCpu {
     fn event_requests(&self) -> Vec<EventRequest> {
-        BlockedTime::event_requests(self.hz)
+        let mut wants = BlockedTime::event_requests(self.hz);
+        // Switches alone show where threads sleep, and for how long until they run again.
+        wants[1] = std::mem::take(&mut wants[1]).only_live();
+        wants
     }
 
     fn bind(&mut self, event: &UnitEvent<'_>) -> Result<(), String> {
@@ -120,7 +127,9 @@ impl Unit for OffCpu {
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
         let waits = self.blocked.waits(at);
         let sites = Self::sites(&waits);
-        let mut panels = vec![Self::table(&sites), Self::wakers_panel(at, &sites), Self::under_way(&waits)];
+        let lacking = if self.blocked.reader.has_wakeups() { "" } else { WITHOUT_WAKEUPS };
+        let [table, wakers] = [Self::table(&sites), Self::wakers_panel(at, &sites)].map(|panel| panel.noted(lacking));
+        let mut panels = vec![table, wakers, Self::under_way(&waits)];
         panels.extend(self.graphs(at, &waits));
         let held = waits.iter().filter(|wait| wait.class != WaitClass::Work).map(|wait| (wait.tid, &wait.stats));
         panels.extend(self.containers.panel(at, held, false));

@@ -146,7 +146,9 @@ fn cost_of_switches(context: &SessionContext, want: &EventRequest) -> Option<f64
 fn lacks(context: &SessionContext, spec: &'static Spec) -> Option<String> {
     let wants = units::make(spec, &Settings::default()).ok()?.event_requests();
     let there = |want: &&EventRequest| lacks_event(context, want).is_none();
-    let must: Vec<&EventRequest> = wants.iter().filter(|want| !want.optional).collect();
+    let is_recorded = context.info.origin == Origin::Recorded;
+    let is_needed = |want: &&EventRequest| !want.optional && !(is_recorded && want.only_live);
+    let must: Vec<&EventRequest> = wants.iter().filter(is_needed).collect();
     if must.is_empty() {
         let nothing = !wants.is_empty() && !wants.iter().any(|want| there(&want));
         return if nothing { lacks_event(context, wants.first()?) } else { None };

@@ -162,6 +162,11 @@ impl SchedReader {
         Ok(())
     }
 
+    /// Returns whether an event of wakeups is bound.
+    pub(crate) fn has_wakeups(&self) -> bool {
+        self.wakeups.iter().any(Option::is_some)
+    }
+
     /// Decodes a hit, and stores the names in it.
     pub(crate) fn read(&self, hit: &UnitSample<'_>, names: &mut ThreadNames) -> Option<SchedEvent> {
         if hit.role == 0 {

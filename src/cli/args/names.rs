@@ -38,6 +38,9 @@ pub(crate) struct AnnotateArgs {
     /// Do not show source lines
     #[arg(long)]
     pub(crate) no_source: bool,
+    /// Add a column of periods
+    #[arg(long)]
+    pub(crate) show_total_period: bool,
     /// Show the bytes of instructions
     #[arg(long)]
     pub(crate) asm_raw: bool,

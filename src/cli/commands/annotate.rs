@@ -6,7 +6,7 @@ use crate::engine::{IntakeOptions, Offline};
 use crate::lang::counted;
 use crate::profile::SymId;
 use crate::query::Aggregate;
-use crate::query::annotate::listing as print;
+use crate::query::annotate::listing::{self as print, ListingColumns};
 use crate::query::annotate::{self, SampledFunction};
 use crate::report::annotated::json;
 use crate::session::Dso;
@@ -123,7 +123,8 @@ impl<'a> ListingPrinter<'a> {
         self.printed += 1;
         match self.args.format {
             AnnotateFormat::Text => {
-                let text = print::text(&listing, hits, &rows, event, self.args.asm_raw);
+                let columns = ListingColumns { bytes: self.args.asm_raw, periods: self.args.show_total_period };
+                let text = print::text(&listing, hits, &rows, event, columns);
                 output::print(&if first { text } else { format!("\n{text}") })
             }
             AnnotateFormat::Json => output::print_json_line(&json(&listing, hits, &rows, event)),

@@ -6,8 +6,23 @@ use crate::panel::unit::{percent, thousands};
 use crate::query::annotate::{Hits, ListingRow};
 use crate::symbols::code::{Flow, Listing};
 
-/// Formats a line per instruction, after the source lines it was compiled from. `raw` includes the instruction bytes.
-pub fn text(listing: &Listing, hits: &Hits, rows: &[ListingRow], event: &str, raw: bool) -> String {
+/// Optional columns of a listing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ListingColumns {
+    /// The bytes of instructions.
+    pub bytes: bool,
+    /// The periods of samples.
+    pub periods: bool,
+}
+
+/// Formats a line per instruction, after the source lines it was compiled from.
+pub fn text(listing: &Listing, hits: &Hits, rows: &[ListingRow], event: &str, columns: ListingColumns) -> String {
+    // The columns of a row's own samples. They are empty for rows without samples.
+    let cells = |share: &str, samples: &str, period: &str| {
+        let period = if columns.periods { format!("  {period:>15}") } else { String::new() };
+        format!("{share:>7}  {samples:>7}{period}")
+    };
+
     let mut out = format!(
         "{}  {}\n{}: {} of the function itself, {} of {}\n",
         clean(&listing.function),
@@ -20,23 +35,23 @@ pub fn text(listing: &Listing, hits: &Hits, rows: &[ListingRow], event: &str, ra
     for note in &listing.notes {
         out.push_str(&format!("note: {note}\n"));
     }
-    out.push_str("Percent  Samples    Address  Instruction\n");
+    let titles = cells("Percent", "Samples", "Period");
+    let indent = titles.len() + 13;
+    out.push_str(&format!("{titles}    Address  Instruction\n"));
     for row in rows {
         match row {
             ListingRow::Source { line, text, .. } => {
                 let text = text.as_deref().map(|text| format!("  {}", source(text))).unwrap_or_default();
-                out.push_str(&format!("{:29}{}{text}\n", "", clean(&line.short())));
+                out.push_str(&format!("{:indent$}{}{text}\n", "", clean(&line.short())));
             }
             ListingRow::Code { index, own, percent } => {
                 let one = &listing.instructions[*index];
-                let share = if own.samples == 0 { String::new() } else { format!("{percent:.2}") };
-                let samples = if own.samples == 0 { String::new() } else { thousands(own.samples) };
-                let raw = if raw { format!("{:32}", hex(&one.bytes)) } else { String::new() };
-                let text = format!(
-                    "{share:>7}  {samples:>7} {:10x}  {raw}{}",
-                    listing.linked(one.at),
-                    instruction(listing, *index)
-                );
+                let own = match own.samples {
+                    0 => cells("", "", ""),
+                    samples => cells(&format!("{percent:.2}"), &thousands(samples), &thousands(own.period)),
+                };
+                let bytes = if columns.bytes { format!("{:32}", hex(&one.bytes)) } else { String::new() };
+                let text = format!("{own} {:10x}  {bytes}{}", listing.linked(one.at), instruction(listing, *index));
                 out.push_str(text.trim_end());
                 out.push('\n');
             }

@@ -1,5 +1,6 @@
 //! Handmade hits, and the rows of a listing.
 
+use super::listing::ListingColumns;
 use super::*;
 use crate::profile::Frame;
 use crate::query::staged::Staged;
@@ -54,6 +55,19 @@ fn samples_fall_on_instructions_and_sources_stand_between() {
     assert_eq!(hot(&rows), [3, 6]);
     assert_eq!((jump(&listing(), 2), jump(&listing(), 1), row_of(&rows, 3)), (Some(1), None, Some(6)));
     assert_eq!(super::rows(&listing(), &Hits::default(), false).len(), 4);
+}
+
+#[test]
+fn periods_are_a_column_on_request() {
+    let acc = Acc { samples: 3, period: 3_003_003 };
+    let hits = Hits { at: vec![(0x12, acc)], own: acc, total: acc };
+    let rows = rows(&listing(), &hits, false);
+    let text = |periods| listing::text(&listing(), &hits, &rows, "clock", ListingColumns { bytes: false, periods });
+    let line = |periods, at: usize| text(periods).lines().nth(at).map(str::to_owned).unwrap_or_default();
+    assert_eq!(line(false, 2), "Percent  Samples    Address  Instruction");
+    assert_eq!(line(true, 2), "Percent  Samples           Period    Address  Instruction");
+    assert_eq!(line(false, 4).trim_end(), " 100.00        3         12");
+    assert_eq!(line(true, 4).trim_end(), " 100.00        3        3,003,003         12");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::engine::Request;
 use crate::profile::frames::SymState;
 use crate::query::annotate::AnnotatedFunction;
-use crate::query::annotate::listing::text;
+use crate::query::annotate::listing::{ListingColumns, text};
 use crate::session::Origin;
 use crate::symbols::NameForm;
 use crate::symbols::code::Listing;
@@ -91,7 +91,8 @@ impl Model {
             AnnotateRequest::Copy => {
                 if let Some(Ok(listing)) = &screen.listing {
                     let event = self.event().map_or("", |event| &event.name);
-                    self.effects.push(Effect::Copy(text(listing, &screen.hits, &screen.rows, event, screen.bytes)));
+                    let columns = ListingColumns { bytes: screen.bytes, periods: false };
+                    self.effects.push(Effect::Copy(text(listing, &screen.hits, &screen.rows, event, columns)));
                     self.say("copied");
                 }
             }

@@ -37,6 +37,8 @@ pub(crate) struct DiffTableShape {
     pub(crate) per: NormalizeBy,
     pub(crate) compute: Compute,
     pub(crate) formula: bool,
+    /// True if the periods of both sides are shown.
+    pub(crate) periods: bool,
     pub(crate) totals: [DiffSide; 2],
 }
 
@@ -74,6 +76,9 @@ pub(crate) fn table(rows: &[&Row], keys: &[ColumnKey], shape: &DiffTableShape) -
         right("old_samples", "Old samples"),
         right("new_samples", "New samples"),
     ];
+    if shape.periods {
+        columns.extend([right("old_period", "Old period"), right("new_period", "New period")]);
+    }
     columns.extend(shape.formula.then(|| right("formula", "Formula")));
     columns.extend(keys.iter().map(|k| Column::texts(k.name(), k.title())));
     let delta = |v: f64| Cell::Text(signed(v, per, |weight| thousands(weight.round() as u64)).into());
@@ -91,6 +96,9 @@ pub(crate) fn table(rows: &[&Row], keys: &[ColumnKey], shape: &DiffTableShape) -
             Cell::Count(r.old.samples),
             Cell::Count(r.new.samples),
         ];
+        if shape.periods {
+            cells.extend([r.old.period, r.new.period].map(Cell::Count));
+        }
         cells.extend(shape.formula.then(|| Cell::Text(shape.formula_of(r).into())));
         cells.extend(r.key.iter().map(|k| Cell::Text(k.as_str().into())));
         cells
@@ -111,4 +119,31 @@ pub(crate) fn object(r: &Row, keys: &[ColumnKey]) -> serde_json::Value {
     out.insert("new_samples".into(), r.new.samples.into());
     out.insert("verdict".into(), r.verdict.word().into());
     serde_json::Value::Object(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::Acc;
+    use crate::query::diff::Verdict;
+
+    #[test]
+    fn periods_are_further_columns() {
+        let acc = |samples, period| Acc { samples, period };
+        let (old, new) = (acc(5, 50), acc(8, 80));
+        let key = vec!["copy".to_owned()];
+        let row = Row { key, old, new, old_value: 50.0, new_value: 40.0, z: 0.0, verdict: Verdict::Noise };
+        let side = |total| DiffSide { total, seconds: 1.0 };
+        let totals = [side(acc(10, 100)), side(acc(20, 200))];
+        let (per, compute) = (NormalizeBy::Total, Compute::DeltaAbs);
+        let [with, without] = [true, false].map(|periods| {
+            let shape = DiffTableShape { per, compute, formula: false, periods, totals };
+            table(&[&row], &[ColumnKey::Sym], &shape).to_csv()
+        });
+        assert_eq!(
+            with.lines().next(),
+            Some("delta,verdict,old,new,old_samples,new_samples,old_period,new_period,sym")
+        );
+        assert!(with.contains(",5,8,50,80,copy") && without.contains(",5,8,copy"), "{with}{without}");
+    }
 }

@@ -8,7 +8,7 @@ use crate::filter::equals;
 use crate::lang::quantity;
 use crate::query::diff::NormalizeBy;
 use crate::report::diff::Compute;
-use crate::report::rows::options::{ReportOptions, separator};
+use crate::report::rows::options::{ReportOptions, ShareOf, separator};
 
 use super::{OutputFormat, PERF};
 
@@ -144,7 +144,7 @@ pub(crate) struct DiffArgs {
     /// Divisor of weights before they are compared
     #[arg(long, value_enum, default_value = "total")]
     pub(crate) per: NormalizeBy,
-    /// Compare periods: perf's spelling of --per nothing
+    /// Add columns of periods
     #[arg(short = 'p', long = "period", hide_short_help = true)]
     pub(crate) period: bool,
     /// Sort rows by delta-abs, delta, ratio or wdiff:W1,W2
@@ -168,6 +168,12 @@ pub(crate) struct DiffArgs {
     /// Include callees when comparing functions
     #[arg(long)]
     pub(crate) children: bool,
+    /// Base of percentages when samples are filtered [default: relative]
+    #[arg(long, value_name = "WHOLE", value_enum, hide_short_help = true)]
+    pub(crate) percentage: Option<ShareOf>,
+    /// Print only rows: no headings, no notes
+    #[arg(short = 'q', long, hide_short_help = true)]
+    pub(crate) quiet: bool,
     /// Print at most ROWS rows
     #[arg(long, value_name = "ROWS", value_parser = quantity::count::<usize>)]
     pub(crate) limit: Option<usize>,
@@ -210,7 +216,7 @@ pub(crate) struct SelectionArgs {
     pub(crate) time: Option<String>,
     /// Only this event, by its name or a prefix; NAME#2 is the second event of that name. Derived events such as
     /// off-cpu work, too
-    #[arg(long, value_name = "NAME")]
+    #[arg(short = 'e', long, value_name = "NAME")]
     pub(crate) event: Option<String>,
 }
 

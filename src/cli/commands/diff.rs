@@ -15,6 +15,7 @@ use crate::query::diff::{DiffRow, DiffSide, NormalizeBy, diff};
 use crate::query::rows::top_table::key_text;
 use crate::query::{Aggregate, ColumnKey, Order, RowLimit, Top, TopSpec};
 use crate::report::diff::{Compute, DiffTableShape, Row, object, ratio, table, weighted};
+use crate::report::rows::options::ShareOf;
 
 use crate::cli::args::{DiffArgs, DiffFormat, OrderSide, RecordingArgs};
 use crate::cli::input::selection::{chosen_events, keys_of, main_event, note_main_event};
@@ -31,7 +32,7 @@ struct ComparedSide {
 pub(crate) fn run(args: DiffArgs) -> anyhow::Result<u8> {
     let keys = keys_of(&args.sort)?;
     args.which.check()?;
-    let per = if args.period { NormalizeBy::Nothing } else { args.per };
+    let per = args.per;
     let (old, new) = (load(&args, &args.old, &keys)?, load(&args, &args.new, &keys)?);
     let events = paired(&args, &old, &new)?;
     let (old, new) = (ComparedSide::of(&args, old, events[0], &keys)?, ComparedSide::of(&args, new, events[1], &keys)?);
@@ -51,7 +52,13 @@ pub(crate) fn run(args: DiffArgs) -> anyhow::Result<u8> {
     if let Some(value) = most {
         arrange(&mut rows, |a, b| value(b).total_cmp(&value(a)));
     }
-    let shape = DiffTableShape { per, compute: args.compute, formula: args.formula, totals: [old.side, new.side] };
+    let shape = DiffTableShape {
+        per,
+        compute: args.compute,
+        formula: args.formula,
+        periods: args.period,
+        totals: [old.side, new.side],
+    };
     let rows: Vec<&Row> = rows.iter().take(args.limit.unwrap_or(usize::MAX)).collect();
     match args.format {
         DiffFormat::Json => {
@@ -79,16 +86,20 @@ pub(crate) fn run(args: DiffArgs) -> anyhow::Result<u8> {
                     one.side.seconds
                 )
             };
-            print(&side("old", &args.old, &old))?;
-            print(&side("new", &args.new, &new))?;
-            print(&format!(
-                "# values: {}.  ▲ grew  ▼ shrank  + new  - gone  ~ within chance (two-proportion z test, 95 %)\n",
-                per.unit_label()
-            ))?;
-            print(&if rows.is_empty() {
-                "no differences\n".to_owned()
-            } else {
-                table(&rows, &keys, &shape).to_text()
+            if !args.quiet {
+                print(&side("old", &args.old, &old))?;
+                print(&side("new", &args.new, &new))?;
+                print(&format!(
+                    "# values: {}.  ▲ grew  ▼ shrank  + new  - gone  ~ within chance (two-proportion z test, 95 %)\n",
+                    per.unit_label()
+                ))?;
+            }
+            let text = table(&rows, &keys, &shape).to_text();
+            print(match (rows.is_empty(), args.quiet) {
+                (true, true) => "",
+                (true, false) => "no differences\n",
+                (false, true) => text.split_once('\n').map_or("", |(_, rows)| rows),
+                (false, false) => &text,
             })?;
         }
     }
@@ -98,7 +109,11 @@ pub(crate) fn run(args: DiffArgs) -> anyhow::Result<u8> {
 
 fn load(args: &DiffArgs, path: &std::path::Path, keys: &[ColumnKey]) -> anyhow::Result<Offline> {
     let recording = RecordingArgs::from_files(vec![path.to_owned()], args.names.clone());
-    input::open(&recording, args.no_demangle)?.load(IntakeOptions {
+    let opened = match args.quiet {
+        true => input::open_silently(&recording, args.no_demangle)?.0,
+        false => input::open(&recording, args.no_demangle)?,
+    };
+    opened.load(IntakeOptions {
         chains: args.children
             || matches!(args.format, DiffFormat::Folded | DiffFormat::Svg)
             || args.which.filter.is_some(),
@@ -120,7 +135,9 @@ fn paired(args: &DiffArgs, old: &Offline, new: &Offline) -> anyhow::Result<[usiz
     if let Some(event) = main_event(old, &in_both)
         && let Some(other) = partner(&event)
     {
-        note_main_event("compared", old, event, &in_both);
+        if !args.quiet {
+            note_main_event("compared", old, event, &in_both);
+        }
         return Ok([event, other]);
     }
     let none = |path: &std::path::Path| anyhow::anyhow!("{} has no events", path.display());
@@ -144,7 +161,11 @@ impl ComparedSide {
         };
         let weight = |row: &crate::query::TopRow| if args.children { row.children } else { row.own };
         let rows = top.rows.iter().filter(|r| !weight(r).is_zero()).map(|r| (key(r), weight(r))).collect();
-        let side = DiffSide { total: top.total, seconds };
+        let mut total = top.total;
+        if args.percentage == Some(ShareOf::Absolute) {
+            total = Aggregate::new(event, args.which.of_times_and_cpus().filter(&loaded)?).over(loaded.data()).total();
+        }
+        let side = DiffSide { total, seconds };
         Ok(Self { event, side, rows, loaded })
     }
 }

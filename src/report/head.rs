@@ -51,7 +51,7 @@ pub(crate) fn text(rec: &Recording, written: i64, full: bool) -> String {
 }
 
 /// Formats `Wed Nov 25 09:22:23 2026`, as ctime(3) does.
-fn time(seconds: i64) -> String {
+pub(crate) fn time(seconds: i64) -> String {
     local_time(seconds).unwrap_or_default().strftime("%a %b %e %H:%M:%S %Y").to_string()
 }
 

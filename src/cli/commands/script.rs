@@ -1,7 +1,6 @@
 //! `script`: prints each sample as text, in perf script's layout, and on request every other record.
 
 use std::io::{self, Write};
-use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 use tempfile::NamedTempFile;
@@ -82,9 +81,7 @@ fn print_head(recording: &RecordingArgs, full: bool) -> anyhow::Result<u8> {
     let Some(rec) = &opened.source.info().head else {
         return Err(usage(format!("{} is text and has no header", opened.name)));
     };
-    // A stream has no time of recording.
-    let written = recording.paths().first().and_then(|path| std::fs::metadata(path).ok());
-    print(&head::text(rec, written.map_or(0, |file| file.mtime()), full)).map(|()| 0)
+    print(&head::text(rec, recording.written().unwrap_or(0), full)).map(|()| 0)
 }
 
 fn refuse_fields_as_file(recording: &RecordingArgs) -> anyhow::Result<()> {

@@ -5,6 +5,7 @@ mod fetch;
 mod remote;
 pub(crate) mod selection;
 
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -48,6 +49,12 @@ impl RecordingArgs {
     pub(crate) fn paths(&self) -> Vec<PathBuf> {
         let named: Vec<PathBuf> = self.input.iter().chain(&self.files).cloned().collect();
         if named.is_empty() { vec![usual_input()] } else { named }
+    }
+
+    /// Returns when the first file was written, in seconds since 1970. A stream does not have this time.
+    pub(crate) fn written(&self) -> Option<i64> {
+        let file = self.paths().first().and_then(|path| std::fs::metadata(path).ok())?;
+        Some(file.mtime()).filter(|_| file.is_file() || file.is_dir())
     }
 }
 

@@ -101,6 +101,20 @@ impl List {
         self
     }
 
+    /// Replaces processes by threads: perf's key pid separates threads (perf-report(1), --sort).
+    fn of_threads(mut self) -> Self {
+        let mut fields: Vec<TopField> = Vec::new();
+        for field in self.fields {
+            let is_pid = field == TopField::Key(ColumnKey::Pid);
+            let field = if is_pid { TopField::Key(ColumnKey::Tid) } else { field };
+            if !fields.contains(&field) {
+                fields.push(field);
+            }
+        }
+        self.fields = fields;
+        self
+    }
+
     fn has_ipc(&self) -> bool {
         self.fields.contains(&TopField::Ipc)
     }
@@ -120,16 +134,19 @@ pub(crate) struct RequestedColumns {
 }
 
 impl RequestedColumns {
-    /// Parses `--sort` and the options. `samples`: show their number; `for_scripts`: scripts read the table's chains.
+    /// Parses `--sort` and the options. `samples`: show their number; `for_scripts`: scripts read the table's chains;
+    /// `as_perf`: keys have perf's meaning.
     pub(crate) fn of(
         sort: Option<&str>,
         options: &ReportOptions,
         samples: bool,
         for_scripts: bool,
+        as_perf: bool,
     ) -> Result<Self, String> {
         let list = |option: &str, text: Option<&str>| -> Result<Option<List>, String> {
             let list = text.map(|text| parse(option, text)).transpose()?;
-            Ok(list.map(|list| list.with_quantum(options.time_quantum)))
+            let list = list.map(|list| list.with_quantum(options.time_quantum));
+            Ok(if as_perf { list.map(List::of_threads) } else { list })
         };
         Ok(Self {
             sort: list("--sort", sort)?,
@@ -329,6 +346,8 @@ mod tests {
                 want => assert_eq!(columns(sort, fields, children), want, "-s {sort} -F {fields}"),
             }
         }
+        let threads = parse("--sort", "pid,tid,sym").expect("a list").of_threads();
+        assert_eq!(threads.keys().collect::<Vec<_>>(), [ColumnKey::Tid, ColumnKey::Sym]);
         let said = |text| parse("--sort", text).map(|_| ()).expect_err("refused");
         assert!(said("cgroup_i").contains("cgroup_id; use -s cgroup"), "{}", said("cgroup_i"));
         assert!(said("overhed").contains("nearest: overhead"), "{}", said("overhed"));

@@ -225,9 +225,13 @@ impl<'a> EventRows<'a> {
         if shape.as_perf {
             return print(&self.text_as_perf(shape));
         }
-        print(&json::event_line(self.name, "sample", self.unit, &self.top.total, self.lost))?;
+        let is_quiet = shape.options.quiet;
+        if !is_quiet {
+            print(&json::event_line(self.name, "sample", self.unit, &self.top.total, self.lost))?;
+        }
         if shape.hierarchy {
-            print(&self.hierarchy(shape.percent_limit))?;
+            let text = self.hierarchy(shape.percent_limit);
+            print(if is_quiet { without_titles(&text) } else { &text })?;
             return print("\n");
         }
         let table = self.table_in_words().table(shape.limit);
@@ -239,12 +243,14 @@ impl<'a> EventRows<'a> {
             None => (table.to_text_within(&shape.options.column_widths), ""),
         };
         let Some(spec) = shape.chains else {
-            print(&table)?;
+            print(if is_quiet { without_titles(&table) } else { &table })?;
             return print("\n");
         };
         let mut chains = self.chain_texts(&spec, shape);
         let mut lines = table.lines();
-        let mut out = format!("{}{}\n", if margin.is_empty() { "" } else { "#   " }, lines.next().unwrap_or_default());
+        let titles = lines.next().unwrap_or_default();
+        let begun = if margin.is_empty() { "" } else { "#   " };
+        let mut out = if is_quiet { String::new() } else { format!("{begun}{titles}\n") };
         for (line, row) in lines.zip(&self.top.rows) {
             out.extend([margin, line, "\n"]);
             out.push_str(&chains.remove(&row.place()).unwrap_or_default());
@@ -331,6 +337,11 @@ impl<'a> EventRows<'a> {
         let rows = shown.map(|row| json::row(&table, row, &self.columns.keys, chains.as_ref())).collect();
         json::event(self.name, self.unit, &self.top.total, self.lost, rows)
     }
+}
+
+/// Returns a table without its first line.
+fn without_titles(table: &str) -> &str {
+    table.split_once('\n').map_or("", |(_, rows)| rows)
 }
 
 /// Size of the output buffer in bytes.

@@ -62,6 +62,12 @@ pub(crate) struct ReportOptions {
     /// Only samples in functions that have a name
     #[arg(short = 'U', long)]
     pub(crate) hide_unresolved: bool,
+    /// Print only rows: no headings, no notes
+    #[arg(short = 'q', long)]
+    pub(crate) quiet: bool,
+    /// Print the times of -s time with nine digits
+    #[arg(long)]
+    pub(crate) ns: bool,
     /// Same as --header
     #[arg(short = 'I', long)]
     pub(crate) show_info: bool,

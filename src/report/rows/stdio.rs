@@ -63,12 +63,7 @@ impl StdioReport<'_> {
     /// Formats the table, with the chains below their rows.
     pub(super) fn text(&self, event: &str, chains: &ChainsByRow<String>) -> String {
         let total = &self.table.whole;
-        let mut out = format!(
-            "# Samples: {} of event '{}'\n# Event count (approx.): {}\n#\n",
-            rounded(total.samples),
-            clean(event),
-            total.period
-        );
+        let mut out = String::new();
         let rows: Vec<&TopRow> = self.table.top.rows.iter().take(self.shape.limit).collect();
         let is_one = |field: &TopField| self.shape.only.iter().any(|one| *field == TopField::Key(one.key));
         let keys_left = self.table.fields.iter().any(|field| matches!(field, TopField::Key(_)) && !is_one(field));
@@ -78,7 +73,12 @@ impl StdioReport<'_> {
         let titles: Vec<String> = columns.iter().map(|column| column.aligned(&column.title, true)).collect();
         let dots: Vec<String> = columns.iter().map(|column| ".".repeat(column.width)).collect();
         // Writing into a string cannot fail.
-        let _ = writeln!(out, "# {}\n# {}\n#", titles.join("  "), dots.join("  "));
+        if !self.shape.options.quiet {
+            let samples = rounded(total.samples);
+            let _ = writeln!(out, "# Samples: {samples} of event '{}'", clean(event));
+            let _ = writeln!(out, "# Event count (approx.): {}\n#", total.period);
+            let _ = writeln!(out, "# {}\n# {}\n#", titles.join("  "), dots.join("  "));
+        }
         for (i, row) in rows.iter().enumerate() {
             let cells: Vec<String> = columns
                 .iter()
@@ -94,6 +94,8 @@ impl StdioReport<'_> {
     fn column(&self, at: usize, field: TopField, rows: &[&TopRow]) -> Printed {
         let cells: Vec<String> = rows.iter().map(|row| self.cell(row, field)).collect();
         let title = self.title(field);
+        // Threads have their comm behind the number.
+        let align = if field == TopField::Key(ColumnKey::Tid) { Align::Left } else { field.column().align };
         let least = match field {
             TopField::Samples | TopField::Period => 12,
             TopField::Key(_) => 0,
@@ -101,7 +103,7 @@ impl StdioReport<'_> {
         };
         let own = cells.iter().map(|cell| width(cell)).max().unwrap_or(0).max(width(&title)).max(least);
         let fixed = self.shape.options.column_widths.get(at).copied().filter(|cells| *cells > 0);
-        Printed { title, align: field.column().align, width: fixed.unwrap_or(own), cells }
+        Printed { title, align, width: fixed.unwrap_or(own), cells }
     }
 
     /// Returns perf's title of a column; ours if perf does not have the column.
@@ -109,12 +111,22 @@ impl StdioReport<'_> {
         let title = match field {
             TopField::SelfTime if !self.shape.children => "Overhead",
             TopField::Key(ColumnKey::Comm) => "Command",
+            TopField::Key(ColumnKey::Tid) => "    Pid:Command",
             TopField::Key(ColumnKey::Dso) => "Shared Object",
             TopField::Key(ColumnKey::Srcline) => "Source:Line",
             TopField::Key(ColumnKey::Srcfile) => "Source File",
             field => return field.column().title.into_owned(),
         };
         title.to_owned()
+    }
+
+    /// Formats a thread like perf: its number and its last comm.
+    fn thread(&self, tid: i64) -> String {
+        let session = self.table.data.session;
+        let of_task = || session.tasks().iter().rev().find(|task| i64::from(task.tid) == tid);
+        let comm = i32::try_from(tid).ok().and_then(|tid| session.comm_of(tid));
+        let comm = comm.or_else(|| Some(of_task()?.comm.clone())).unwrap_or_default();
+        format!("{tid:>7}:{}", clean(&comm))
     }
 
     fn cell(&self, row: &TopRow, field: TopField) -> String {
@@ -129,11 +141,21 @@ impl StdioReport<'_> {
             return format!("[{level}] {}", clean(&cell.text()));
         }
         match cell {
+            Cell::Id(tid) if field == TopField::Key(ColumnKey::Tid) => self.thread(tid),
+            Cell::Text(time) if matches!(field, TopField::Key(ColumnKey::Time(_))) && self.shape.options.ns => {
+                with_nanoseconds(&time)
+            }
             Cell::Percent(share) => format!("{share:.2}%"),
             Cell::Count(n) => n.to_string(),
             cell => clean(&cell.text()).into_owned(),
         }
     }
+}
+
+/// Formats seconds with nine digits instead of six.
+fn with_nanoseconds(time: &str) -> String {
+    let digits = time.split_once('.').map_or(0, |(_, digits)| digits.len());
+    format!("{time}{}", "0".repeat(9usize.saturating_sub(digits)))
 }
 
 impl Printed {
@@ -164,6 +186,12 @@ fn rounded(samples: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_have_nine_digits_on_request() {
+        assert_eq!(with_nanoseconds("43211.100000"), "43211.100000000");
+        assert_eq!(with_nanoseconds("1.000000250"), "1.000000250");
+    }
 
     #[test]
     fn samples_are_rounded_as_perf_rounds_them() {

@@ -19,6 +19,7 @@ use crate::query::rows::top_table::TopField;
 use crate::query::tree::heaviest_chain::ApartBy;
 use crate::query::tree::stack_marks::{StackMarks, StackRules};
 use crate::query::{ColumnKey, column};
+use crate::report::head;
 use crate::report::json;
 use crate::report::rows::columns::RequestedColumns;
 use crate::report::rows::options::ShareOf;
@@ -29,7 +30,7 @@ use crate::source::Info;
 
 pub(crate) use crate::cli::input::selection::{chosen_events, events, keys_of};
 
-use crate::cli::args::{OutputFormat, ReportArgs, SelectionArgs};
+use crate::cli::args::{OutputFormat, RecordingArgs, ReportArgs, SelectionArgs};
 use crate::cli::input::selection::is_dummy;
 use crate::cli::output::{complain, print, print_events_csv, print_json};
 use crate::cli::{input, usage};
@@ -89,13 +90,18 @@ pub(crate) fn run(args: ReportArgs) -> anyhow::Result<u8> {
     let for_scripts = as_perf || call_graph::has_word(&args, "folded");
     let typed = match hardware {
         Some(_) => RequestedColumns::default(),
-        None => RequestedColumns::of(args.sort.as_deref(), &args.more, args.samples, for_scripts).map_err(usage)?,
+        None => {
+            RequestedColumns::of(args.sort.as_deref(), &args.more, args.samples, for_scripts, as_perf).map_err(usage)?
+        }
     };
     let by_stack = args.which.check()?.is_some_and(|f| f.needs_chains());
     let rules = stack_rules(&args, typed.by_parent())?;
-    let opened = input::open(&args.recording, args.frames.no_demangle)?;
+    let opened = match args.more.quiet {
+        true => input::open_silently(&args.recording, args.frames.no_demangle)?.0,
+        false => input::open(&args.recording, args.frames.no_demangle)?,
+    };
     if args.more.header_only {
-        return header(&opened);
+        return header(&args.recording, &opened);
     }
     if args.dump {
         return dump::print(opened);
@@ -136,7 +142,7 @@ pub(crate) fn run(args: ReportArgs) -> anyhow::Result<u8> {
         ..IntakeOptions::default()
     };
     if (args.header || args.more.show_info) && args.format == OutputFormat::Text {
-        header(&opened)?;
+        header(&args.recording, &opened)?;
         print("#\n")?;
     }
     if call_graph::has_word(&args, "branch") && has_sampled(info, sample::BRANCH_STACK) {
@@ -207,7 +213,7 @@ fn print_events(
     let samples = SelectedSamples { filter: args.which.filter(loaded)?, marks };
     let is_absolute = samples.is_filtered() && share_of(args) == ShareOf::Absolute;
     let whole = is_absolute.then(|| whole(loaded, &args.which, rules)).transpose()?;
-    if shape.as_perf {
+    if shape.as_perf && !args.more.quiet {
         let lost = |event| loaded.ingest.core().profile.ledger.lost_of(event);
         print(&stdio::head(events(loaded).into_iter().map(lost).sum(), &shape.only))?;
     }
@@ -254,8 +260,9 @@ fn only_tracepoints(events: &[EventDesc]) -> bool {
     real.peek().is_some() && real.all(|e| e.attr.kind == TYPE_TRACEPOINT)
 }
 
-fn header(opened: &input::Opened) -> anyhow::Result<u8> {
-    for (what, value) in &opened.source.info().facts {
+fn header(recording: &RecordingArgs, opened: &input::Opened) -> anyhow::Result<u8> {
+    let written = recording.written().map(|seconds| ("captured on".to_owned(), head::time(seconds)));
+    for (what, value) in written.iter().chain(&opened.source.info().facts) {
         print(&format!("# {what:18} : {}\n", panel::text::clean(value)))?;
     }
     Ok(0)
@@ -284,6 +291,25 @@ fn coverage(loaded: &Offline, format: OutputFormat) -> anyhow::Result<u8> {
 mod tests {
     use super::*;
     use crate::kernel::attr::{Attr, SW_BPF_OUTPUT, TYPE_SOFTWARE};
+
+    #[test]
+    fn shares_are_of_all_samples_in_perfs_layout() {
+        use crate::cli::args::{Args, CliCommand};
+        use clap::Parser;
+        let base = |line: &str| match Args::try_parse_from(line.split(' ')).expect(line).command {
+            Some(CliCommand::Report(args)) => share_of(&args),
+            other => panic!("{other:?}"),
+        };
+        for (line, expected) in [
+            ("perfprof-tui report x", ShareOf::Relative),
+            ("perfprof-tui report x --stdio", ShareOf::Absolute),
+            ("perfprof-tui report x --stdio --percentage relative", ShareOf::Relative),
+            ("perfprof-tui report x --stdio --format json", ShareOf::Relative),
+            ("perfprof-tui report x --percentage absolute", ShareOf::Absolute),
+        ] {
+            assert_eq!(base(line), expected, "{line}");
+        }
+    }
 
     #[test]
     fn only_tracepoints_have_a_text() {

@@ -78,7 +78,9 @@ pub(crate) fn run(mut args: RecordArgs) -> anyhow::Result<u8> {
         let samples = match recorder.samples {
             0 if !source.has_begun() => format!("no samples (the delay -D {:?} was not over)", args.sampling.delay),
             0 if recorder.ledger.lost() == 0 && !args.sampling.no_samples => {
-                "no samples (the target was idle)".to_owned()
+                let why =
+                    if args.cmd.is_empty() { "the target was idle" } else { "the command was too short, or idle" };
+                format!("no samples ({why})")
             }
             n => counted(n, "sample"),
         };

@@ -275,11 +275,23 @@ fn needs_all(action: &StartupAction) -> bool {
 mod tests {
     use super::*;
     use crate::query::time_range::TimeRange;
+    use crate::source::Info;
     use crate::ui::input::commands::table::parse;
+    use crate::ui::state::Start;
 
     #[test]
     fn a_copy_in_tmux_names_its_option() {
         assert!(copied(true).contains("set -g set-clipboard on") && !copied(false).contains("tmux"));
+    }
+
+    #[test]
+    fn a_range_without_samples_names_the_times_of_its_clock() {
+        let second = 1_000_000_000;
+        let mut app = App::new(Info::default(), Start::default());
+        app.set_answer(Arc::new(Answer { start: 100 * second, elapsed_ns: 4 * second, ..Answer::default() }));
+        app.model.go_to_clock_range(&TimeRange::parse("1,2").expect("a range")[0], "1,2");
+        let said = app.model.frame.status.as_ref().map(|(_, text)| text.as_str());
+        assert_eq!(said, Some("1,2: no samples of that time, only of 100.000–104.000 s"));
     }
 
     #[test]

@@ -119,7 +119,7 @@ impl Model {
         let until = if until >= kept.1 { until.saturating_add(1) } else { until };
         let (from, until) = (from.saturating_sub(start), until.saturating_sub(start));
         if from > answer.elapsed_ns || until <= answer.kept_from {
-            return Err(format!("{text}: no samples of that time, only of {}", self.span_kept()));
+            return Err(format!("{text}: no samples of that time, only of {}", self.span_kept(start)));
         }
         if until <= from {
             return Err(format!("{text}: {}", RangeError::Reversed));
@@ -127,13 +127,15 @@ impl Model {
         Ok((from, until))
     }
 
-    fn span_kept(&self) -> String {
+    /// Describes the time of all samples, on a clock on which the session begins at `start`.
+    fn span_kept(&self, start: u64) -> String {
         let answer = &self.context.answer;
-        let kept = (answer.kept_from, answer.elapsed_ns);
+        let (from, until) = (answer.kept_from, answer.elapsed_ns);
+        let kept = label((start.saturating_add(from), start.saturating_add(until)));
         let wall = |ns| time_of_day(answer.wall_start.saturating_add(ns));
         match answer.wall_start {
-            0 => label(kept),
-            _ => format!("{} ({} to {})", label(kept), wall(kept.0), wall(kept.1)),
+            0 => kept,
+            _ => format!("{kept} ({} to {})", wall(from), wall(until)),
         }
     }
 

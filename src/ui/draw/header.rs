@@ -346,7 +346,19 @@ fn narrowed(model: &Model, trails: [Vec<String>; 2], room: usize) -> String {
     let mut ways = by.iter().flat_map(|by| all.iter().map(move |figures| format!("{by}{figures}")));
     let fitting = ways.find(|text| width(text) <= room);
     let [_, steps] = &trails;
-    fitting.unwrap_or_else(|| format!("{}{brief}", last_steps(&by[1], steps, room.saturating_sub(width(&brief)))))
+    let is_compared = model.selection.baseline.is_some() && steps.len() > 1;
+    fitting.unwrap_or_else(|| match is_compared {
+        // A range that is compared goes before the CPU time of both sides.
+        true => compared_steps(&by[1], steps, room),
+        false => format!("{}{brief}", last_steps(&by[1], steps, room.saturating_sub(width(&brief)))),
+    })
+}
+
+/// Returns the breadcrumb of a comparison, or its last steps. If room is short, the baseline is cut before the range.
+fn compared_steps(whole: &str, steps: &[String], room: usize) -> String {
+    let last = clean(&steps[steps.len().saturating_sub(2)..].join(" › ")).into_owned();
+    let ways = [whole.to_owned(), format!("… › {last}")];
+    ways.into_iter().find(|way| width(way) <= room).unwrap_or_else(|| fit_end(&last, room + 1).into_owned())
 }
 
 /// Describes the CPU time of both sides of a comparison, whose shares do not show whether the sum changed; `None` if
@@ -414,5 +426,14 @@ mod tests {
         for room in [0, 20, 40] {
             assert_eq!(named(Tab::Flame, room), "Flame");
         }
+    }
+
+    #[test]
+    fn the_range_of_a_comparison_is_cut_last() {
+        let steps = ["comm nginx", "1.000–2.000 s", "against 0.000–1.000 s"].map(str::to_owned);
+        let at = |room| compared_steps(&format!("all › {}", steps.join(" › ")), &steps, room);
+        assert_eq!(at(60), "all › comm nginx › 1.000–2.000 s › against 0.000–1.000 s");
+        assert_eq!(at(45), "… › 1.000–2.000 s › against 0.000–1.000 s");
+        assert!(at(25).starts_with("1.000–2.000 s › against") && width(&at(25)) <= 26, "{}", at(25));
     }
 }

@@ -142,6 +142,12 @@ fn cost_of_switches(context: &SessionContext, want: &EventRequest) -> Option<f64
     comes.then(|| throttle::percent(f64::from(host.switches) / cpus as f64, want.stack))
 }
 
+/// Returns whether a recording lacks the events of a unit; false while its events are not known.
+pub(crate) fn is_absent(context: &SessionContext, spec: &'static Spec) -> bool {
+    let is_known = context.info.origin == Origin::Recorded && !context.answer.events.is_empty();
+    is_known && lacks(context, spec).is_some()
+}
+
 /// Returns the requirements of a unit that are not available.
 fn lacks(context: &SessionContext, spec: &'static Spec) -> Option<String> {
     let wants = units::make(spec, &Settings::default()).ok()?.event_requests();

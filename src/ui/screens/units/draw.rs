@@ -13,6 +13,7 @@ use crate::source::live::overhead;
 use crate::ui::draw::layout::places;
 use crate::ui::input::commands::general;
 use crate::ui::input::keys;
+use crate::ui::screens::units::chooser::is_absent;
 use crate::ui::screens::units::layout::plan;
 use crate::ui::screens::units::panel_view::{PanelView, cursor, visible};
 use crate::ui::screens::units::state::UnitsState;
@@ -99,7 +100,7 @@ fn running_cost(model: &Model) -> Option<(String, bool)> {
 }
 
 pub(crate) fn draw(model: &Model, units: &UnitsState, on: &mut Canvas<'_>) {
-    let Some(unit) = units.unit() else { return none(units, on) };
+    let Some(unit) = units.unit() else { return none(model, units, on) };
     let plan = plan(units, on.area);
     for (x, _, id) in &plan.units {
         let name = units.answers.iter().find(|answer| answer.id == *id).map_or("", |answer| answer.name);
@@ -192,7 +193,7 @@ fn hotter(view: &PanelView, list: &[usize], rows: &Rows, home: Option<String>) -
     crate::ui::widgets::rows::hotter(above, home.filter(|_| view.list.drifted)?)
 }
 
-fn none(units: &UnitsState, on: &mut Canvas<'_>) {
+fn none(model: &Model, units: &UnitsState, on: &mut Canvas<'_>) {
     if units.pending {
         on.put(2, 1, "the unit starts…", on.theme.dim);
         return;
@@ -200,7 +201,10 @@ fn none(units: &UnitsState, on: &mut Canvas<'_>) {
     on.put(1, 0, "No unit runs. ⏎ or M starts one:", on.theme.text);
     let room = usize::from(on.area.width.saturating_sub(20));
     for (spec, y) in UNITS.iter().zip(1..on.area.height) {
-        on.put(2, y, spec.name, on.theme.key);
-        on.put(18, y, &fit_end(spec.about, room), on.theme.dim);
+        let is_absent = is_absent(&model.context, spec);
+        on.put(2, y, spec.name, if is_absent { on.theme.dim } else { on.theme.key });
+        let missing = if is_absent { "not here  " } else { "" };
+        let x = 18 + on.put(18, y, missing, on.theme.warning);
+        on.put(x, y, &fit_end(spec.about, room.saturating_sub(width(missing))), on.theme.dim);
     }
 }

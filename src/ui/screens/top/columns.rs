@@ -1,5 +1,6 @@
 //! The layout of the table: the columns that fit, and their places.
 
+use crate::panel::text::{clean, width as cells};
 use crate::query::rows::top_table::TopField;
 use crate::query::{ColumnKey, TopLine};
 use crate::ui::widgets::rows::{BAR, BARRED};
@@ -108,6 +109,34 @@ pub(crate) fn spans(width: u16, chosen: &[TopField]) -> Vec<TopColumnSpan> {
     spans
 }
 
+/// Returns the columns for some lines. If the DSO column is wider than its names while functions are cut, functions
+/// get the difference.
+pub(crate) fn spans_of(width: u16, chosen: &[TopField], lines: &[TopLine]) -> Vec<TopColumnSpan> {
+    let mut spans = spans(width, chosen);
+    let at = |key| spans.iter().position(|span| span.field == TopField::Key(key));
+    let (Some(sym), Some(dso)) = (at(ColumnKey::Sym), at(ColumnKey::Dso)) else { return spans };
+    let room = usize::from(spans[sym].width);
+    if !lines.iter().any(|line| usize::from(name_at(line)) + cells(&clean(&line.sym)) > room) {
+        return spans;
+    }
+    let longest = lines.iter().map(|line| cells(&clean(&line.dso))).max().unwrap_or(0).max(LEAST_DSO);
+    let spare = spans[dso].width.saturating_sub(longest as u16);
+    spans[sym].width += spare;
+    spans[dso].width -= spare;
+    // The columns after the function up to the DSO, or the reverse.
+    for (i, span) in spans.iter_mut().enumerate() {
+        if sym < i && i <= dso {
+            span.x += spare;
+        } else if dso < i && i <= sym {
+            span.x -= spare;
+        }
+    }
+    spans
+}
+
+/// The width of the DSO column's title, with the mark of the order.
+const LEAST_DSO: usize = 4;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -132,6 +161,19 @@ mod tests {
         assert_eq!(names(30, TopField::FIRST), ["Self", "Symbol"]);
         assert_eq!(names(120, &split).len(), 6);
         assert_eq!(names(20, &[TopField::Samples]), ["Samples"]);
+    }
+
+    #[test]
+    fn a_dso_column_is_as_wide_as_its_names_while_functions_are_cut() {
+        let line = |sym: &str| TopLine { sym: sym.into(), dso: "libc.so.6".into(), ..TopLine::staged(1) };
+        let widths = |sym: &str| {
+            let spans = spans_of(200, TopField::FIRST, &[line("main"), line(sym)]);
+            let of = |key| spans.iter().find(|span| span.field == TopField::Key(key)).copied();
+            let (sym, dso) = (of(ColumnKey::Sym).expect("functions"), of(ColumnKey::Dso).expect("files"));
+            assert_eq!((sym.x + sym.width + 1, dso.x + dso.width), (dso.x, 200 - EDGE));
+            dso.width
+        };
+        assert_eq!((widths("short"), widths(&"long".repeat(60))), (36, 9));
     }
 
     proptest! {

@@ -23,9 +23,9 @@ use crate::ui::widgets::Canvas;
 use crate::ui::widgets::rows::{arrow, eighths, light_up, scroll_bar};
 
 pub(crate) fn draw(model: &Model, on: &mut Canvas<'_>) {
-    let spans = columns::spans(on.area.width, &model.shown_fields());
-    heading(model, &spans, on);
     let lines = &model.context.answer.view.lines;
+    let spans = columns::spans_of(on.area.width, &model.shown_fields(), lines);
+    heading(model, &spans, on);
     if lines.is_empty() {
         return empty(model, on);
     }

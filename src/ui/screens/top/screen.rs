@@ -21,7 +21,7 @@ fn hit(model: &Model, column: u16, row: u16) -> Option<TopHit> {
     if row < table.y || row >= table.y + table.height || column >= table.x + table.width {
         return None;
     }
-    let spans = columns::spans(table.width, &model.shown_fields());
+    let spans = columns::spans_of(table.width, &model.shown_fields(), &model.context.answer.view.lines);
     let span = spans.iter().find(|s| (s.x..=s.x + s.width).contains(&column)).map(|s| (s.field, s.x));
     if row == table.y {
         return span.map(|(field, _)| TopHit::Head(field));

@@ -53,6 +53,23 @@ fn the_key_bar_keeps_what_works_everywhere() {
     }
 }
 
+/// The overview and the unit screen offer only what a recording has.
+#[test]
+fn a_recording_offers_what_it_has() {
+    let open = |keys: &str| Harness::open("switches.data", "switches.kallsyms", 110, 40).keys(keys).text();
+    let overview = open("0");
+    assert!(overview.contains("A recording has no figures"), "{overview}");
+    for absent in ["last 10 s", "examine", "Only the selected processes"] {
+        assert!(!overview.contains(absent), "{absent}: {overview}");
+    }
+    let units = open("6");
+    let is_absent = |name: &str| {
+        let line = units.lines().find(|line| line.split_whitespace().next() == Some(name));
+        line.unwrap_or_else(|| panic!("{name}: {units}")).contains("not here")
+    };
+    assert_eq!(["locks", "offcpu", "oncpu"].map(is_absent), [true, false, false], "{units}");
+}
+
 #[test]
 fn who_called_the_hot_leaf() {
     insta::assert_snapshot!(incident(100, 24).keys("<ret>").text());

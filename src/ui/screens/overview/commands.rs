@@ -18,3 +18,11 @@ pub(crate) static FOOTER: Hints = &[
     (Command(&program::TIME), "time"),
     (Command(&general::UNIT), "units"),
 ];
+
+/// The keys for recordings, which have no findings.
+pub(crate) static FOOTER_RECORDED: Hints = &[
+    (Command(&program::TOP), "functions"),
+    (Command(&general::FILTER), "filter"),
+    (Command(&program::TIME), "time"),
+    (Command(&general::UNIT), "units"),
+];

@@ -76,6 +76,7 @@ pub(crate) fn draw(model: &Model, view: &OverviewState, on: &mut Canvas<'_>) {
 fn heading(model: &Model, view: &OverviewState) -> String {
     let bad = view.findings.iter().filter(|found| found.severity == Severity::Bad).count();
     let time = match model.selection.range() {
+        _ if view.lacks == Some(Lack::Recorded) => return "Overview".to_owned(),
         Some(range) => crate::ui::state::range::label(range),
         None => "last 10 s".to_owned(),
     };
@@ -153,13 +154,13 @@ fn below(model: &Model, view: &OverviewState, theme: &Theme) -> Vec<(String, Sty
     }
     let lack = view.lacks.map(|lack| match lack {
         Lack::Recorded => {
-            "A recording has no figures of disks, memory and networks: 1 and 2 show its functions, 4 its CPUs."
+            "A recording has no figures of disks, memory and networks: 1 and 2 show its functions, 3 when they ran."
         }
         Lack::Early => "Waiting for the first two readings of /proc…",
         Lack::Range => "There are no figures of /proc for this time: they cover the last 30 minutes.",
     });
     out.extend(lack.map(|text| (text.to_owned(), theme.text)));
-    if crate::ui::screens::overview::state::is_narrowed(model) {
+    if view.lacks != Some(Lack::Recorded) && crate::ui::screens::overview::state::is_narrowed(model) {
         out.push((
             "Only the selected processes count; figures of the whole machine are left out.".to_owned(),
             theme.dim,

@@ -2,7 +2,7 @@
 
 use crate::machine::triage::{Look, WINDOW_NS};
 use crate::ui::app::App;
-use crate::ui::screens::overview::commands::{ENTER, FOOTER};
+use crate::ui::screens::overview::commands::{ENTER, FOOTER, FOOTER_RECORDED};
 use crate::ui::screens::overview::draw as drawn;
 use crate::ui::screens::overview::state::OverviewState;
 use crate::ui::screens::screen::{Canvas, Command, CursorStep, Hints, Model, Origin, Question, Screen};
@@ -19,8 +19,8 @@ impl Screen for OverviewState {
         }
     }
 
-    fn hints(&self, _origin: Origin) -> Hints {
-        FOOTER
+    fn hints(&self, origin: Origin) -> Hints {
+        if origin == Origin::Recorded { FOOTER_RECORDED } else { FOOTER }
     }
 
     fn text(&self, model: &Model) -> Option<String> {

@@ -178,6 +178,10 @@ fn with_stdio_the_defaults_are_perfs() {
     let shares: Vec<f64> = with(&["--children"]).lines().filter_map(share).collect();
     assert!(shares.is_sorted_by(|a, b| a >= b) && shares.len() > 5, "{shares:?}");
     assert_ne!(with(&["--children"]), with(&[]), "the default table is not sorted by Self");
+    for (words, order) in [(&["--children"][..], "Children"), (&[], "Self"), (&["-s", "sample,sym"], "Self")] {
+        let heading = with(words).lines().next().map(str::to_owned).unwrap_or_default();
+        assert!(heading.ends_with(&format!(", sorted by {order}")), "{heading}");
+    }
     for format in ["json", "csv"] {
         assert_eq!(with(&["--stdio", "--format", format]), with(&["--format", format]));
     }
@@ -215,6 +219,7 @@ fn with_stdio_the_defaults_are_perfs() {
         ("flat-k.data", "-s comm"),
         ("fp-sysmix.data", "-s dso --no-children -g none -d sysmix"),
         ("fp-sysmix.data", "-s dso --no-children -g none -d sysmix --percentage relative"),
+        ("fp-sysmix.data", "-s dso --no-children -g none --time 10%-60%"),
         ("fp-sysmix.data", "-q -s dso --no-children -g none"),
         ("fp-sysmix.data", "--ns -s time --no-children -g none"),
         ("corpus/tp-raw.data", "-n"),

@@ -242,7 +242,8 @@ pub(crate) struct ReportArgs {
     ///
     /// Also program, namespace, image, host, cgroup, socket; time (--time-quantum); srcline, srcfile, symbol_size and
     /// dso_size of the sampled code; parent (-p); trace_fields for all fields of a tracepoint. ipc (instructions per
-    /// cycle, if both events are recorded) and the figures of -F sort rows; +KEYS adds to the default
+    /// cycle, if both events are recorded) and the figures of -F sort rows; +KEYS adds to the default. With --stdio, pid
+    /// separates threads, like perf
     #[arg(short = 's', long = "sort", value_name = "KEYS")]
     pub(crate) sort: Option<String>,
     #[command(flatten)]

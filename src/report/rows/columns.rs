@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::event::format::Format;
 use crate::lang::nearest_hint;
+use crate::panel::text::wrap;
 use crate::query::column::sort_words;
 use crate::query::rows::mode_weights::CpuMode;
 use crate::query::rows::top_table::{TopField, TopTable};
@@ -25,6 +26,9 @@ const FIGURES: &[(&str, TopField)] = &[
     ("period", TopField::Period),
     ("ipc", TopField::Ipc),
 ];
+
+/// The width of the list of keys in a message.
+const LINE: usize = 70;
 
 /// Keys of perf that are not supported, with alternatives.
 const ELSEWHERE: &[(&str, &str)] = &[
@@ -272,12 +276,12 @@ fn unknown(word: &str) -> String {
     if let Some((name, why)) = ELSEWHERE.iter().find(|(name, _)| meant(name)) {
         return format!("rows cannot be separated by {name}; {why}");
     }
-    let figures = FIGURES.iter().map(|(name, _)| *name);
-    let keys =
-        column::ALL.iter().map(|entry| entry.names[0]).chain(column::OF_REPORTS.iter().map(|entry| entry.names[0]));
-    let names: Vec<&str> = keys.chain(figures).collect();
-    let hint = nearest_hint(word, names.iter().copied());
-    format!("unknown sort key {word}; available: {}{hint}", names.join(", "))
+    let figures: Vec<&str> = FIGURES.iter().map(|(name, _)| *name).collect();
+    let keys: Vec<&str> = column::ALL.iter().chain(&column::OF_REPORTS).map(|entry| entry.names[0]).collect();
+    let hint = nearest_hint(word, keys.iter().chain(&figures).copied());
+    let list = [("keys", keys), ("figures", figures)];
+    let list = list.map(|(what, names)| wrap(&format!("{what}: {}", names.join(", ")), LINE).join("\n"));
+    format!("unknown sort key {word}{hint}\n{}", list.join("\n"))
 }
 
 /// Sorts rows by some columns: figures in descending order, keys by name. The sort is stable.
@@ -351,6 +355,8 @@ mod tests {
         let said = |text| parse("--sort", text).map(|_| ()).expect_err("refused");
         assert!(said("cgroup_i").contains("cgroup_id; use -s cgroup"), "{}", said("cgroup_i"));
         assert!(said("overhed").contains("nearest: overhead"), "{}", said("overhed"));
+        assert!(said("simd").lines().skip(1).all(|line| line.chars().count() <= LINE), "{}", said("simd"));
+        assert!(said("simd").contains("symbol_size") && said("simd").contains("figures: overhead"));
         assert!(said(",").contains("at least one column"));
     }
 }

@@ -54,6 +54,8 @@ pub(crate) struct ReportShape<'a> {
     pub(crate) chains: Option<ChainSpec>,
     /// True if chains omit the function of their row.
     pub(crate) skips_row: bool,
+    /// The value of --time.
+    pub(crate) time: Option<&'a str>,
     /// Columns that are omitted, unless no other key remains.
     pub(crate) only: Vec<OnlyValue<'a>>,
 }
@@ -84,7 +86,7 @@ impl<'a> EventRows<'a> {
         loaded: &'a Offline,
         event: usize,
         samples: &'a SelectedSamples,
-        whole: Option<&SelectedSamples>,
+        base: Option<&SelectedSamples>,
         shape: &ReportShape<'_>,
     ) -> Self {
         let SelectedSamples { filter, marks } = samples;
@@ -119,14 +121,17 @@ impl<'a> EventRows<'a> {
             let at = fields.iter().position(|field| matches!(field, TopField::Key(_))).unwrap_or(fields.len());
             fields.insert(at, TopField::Ipc);
         }
-        let whole = whole.map_or(top.total, |whole| whole.total(data, event));
+        let whole = base.map_or(top.total, |base| base.total(data, event));
         let wants_modes = |list: &[TopField]| list.iter().any(|field| matches!(field, TopField::Mode(_)));
         let modes = if wants_modes(&columns.fields) || wants_modes(&columns.order) {
             ModeWeights::of(data, &top)
         } else {
             ModeWeights::default()
         };
-        let latency = latency.map_or_else(LatencyWeights::default, |other| LatencyWeights::of(&top, &other));
+        let mut latency = latency.map_or_else(LatencyWeights::default, |other| LatencyWeights::of(&top, &other));
+        if let (Some(base), Some(event)) = (base, latency_event(&data)) {
+            latency.whole = base.total(data, event);
+        }
         let lost = loaded.ingest.core().profile.ledger.lost_of(event);
         let (name, unit) = (&*loaded.event_names[event], data.unit(event));
         let mut out = Self { data, name, unit, top, columns, fields, modes, latency, whole, lost, format };
@@ -227,7 +232,7 @@ impl<'a> EventRows<'a> {
         }
         let is_quiet = shape.options.quiet;
         if !is_quiet {
-            print(&json::event_line(self.name, "sample", self.unit, &self.top.total, self.lost))?;
+            print(&self.heading(shape))?;
         }
         if shape.hierarchy {
             let text = self.hierarchy(shape.percent_limit);
@@ -259,6 +264,18 @@ impl<'a> EventRows<'a> {
             }
         }
         print(&(out + "\n"))
+    }
+
+    /// Formats the event, its samples, and the column by which rows are sorted.
+    fn heading(&self, shape: &ReportShape<'_>) -> String {
+        let line = json::event_line(self.name, "sample", self.unit, &self.top.total, self.lost);
+        let usual = match (self.columns.by_ipc, shape.by_children && !shape.hierarchy) {
+            (true, _) => TopField::Ipc,
+            (false, true) => TopField::Children,
+            (false, false) => TopField::SelfTime,
+        };
+        let first = self.columns.order.first().copied().unwrap_or(usual);
+        format!("{}, sorted by {}\n", line.trim_end(), first.column().title)
     }
 
     /// Formats rows as a tree with a level per key, with shares of the total.

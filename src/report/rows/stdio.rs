@@ -75,7 +75,8 @@ impl StdioReport<'_> {
         // Writing into a string cannot fail.
         if !self.shape.options.quiet {
             let samples = rounded(total.samples);
-            let _ = writeln!(out, "# Samples: {samples} of event '{}'", clean(event));
+            let slices = self.shape.time.map_or_else(String::new, |time| format!(" (time slices: {})", clean(time)));
+            let _ = writeln!(out, "# Samples: {samples} of event '{}'{slices}", clean(event));
             let _ = writeln!(out, "# Event count (approx.): {}\n#", total.period);
             let _ = writeln!(out, "# {}\n# {}\n#", titles.join("  "), dots.join("  "));
         }

@@ -185,6 +185,7 @@ pub(crate) fn run(args: ReportArgs) -> anyhow::Result<u8> {
         limit: args.limit.unwrap_or(usize::MAX),
         chains,
         skips_row: args.more.fields.is_none() && first_key.is_some_and(|keys| keys == [ColumnKey::Sym]),
+        time: which.time.as_deref(),
         only,
     };
     print_events(&loaded, &name, &args, &rules, &shape)?;

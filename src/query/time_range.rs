@@ -159,7 +159,8 @@ impl TimeRange {
         Ok(Self { from, until: until.map_or(End::Open, End::At) })
     }
 
-    /// Returns the range on a clock, in nanoseconds. Times before the clock's zero become 0.
+    /// Returns the range on a clock, in nanoseconds; an end before its beginning if no time is in the range. A
+    /// beginning before the clock's zero becomes 0.
     pub fn resolve(&self, on: &RangeClock) -> Result<(u64, u64), RangeError> {
         let from = self.from.map(|from| from.resolve(on, None)).transpose()?;
         let until = match self.until {
@@ -169,6 +170,9 @@ impl TimeRange {
         };
         if from.zip(until).is_some_and(|(from, until)| until < from) {
             return Err(RangeError::Reversed);
+        }
+        if until.is_some_and(|until| until < 0) {
+            return Ok((1, 0));
         }
         let clock = |ns: i128| u64::try_from(ns.max(0)).map_err(|_| RangeError::TooFar);
         // An omitted end is the recording's end, which may be before the typed beginning.
@@ -427,6 +431,7 @@ mod tests {
         ] {
             assert_eq!(seconds(text), Ok(range), "{text}");
         }
+        assert_eq!(resolve("11:30,11:31", &session(utc)), Ok(vec![(1, 0)]), "an empty range, not the first sample");
         for bad in ["11:34,11:33", "11:34-11:33"] {
             assert_eq!(seconds(bad), Err(RangeError::Reversed), "{bad}");
         }

@@ -339,8 +339,12 @@ impl SelectionArgs {
 /// Returns time ranges in the filter language, in nanoseconds from the start of the session.
 fn time_clause(text: &str, start: u64, on: &RangeClock) -> Result<String, RangeError> {
     let one = |range: &TimeRange| {
-        let (from, to) = range.resolve(on)?;
-        Ok(format!("(time >= {}ns && time <= {}ns)", from.saturating_sub(start), to.saturating_sub(start)))
+        // A range before the start contains no sample, not even one at the start itself.
+        let (from, to) = match range.resolve(on)? {
+            (from, to) if to >= start => (from.saturating_sub(start), to - start),
+            _ => (1, 0),
+        };
+        Ok(format!("(time >= {from}ns && time <= {to}ns)"))
     };
     let list: Result<Vec<String>, RangeError> = TimeRange::parse(text)?.iter().map(one).collect();
     Ok(format!("({})", list?.join(" || ")))
@@ -368,6 +372,10 @@ mod tests {
         assert_eq!(clause("10%/2").as_deref(), Ok("((time >= 2000ns && time <= 3000ns))"));
         assert_eq!(clause("0.000003,").as_deref(), Ok("((time >= 2000ns && time <= 11000ns))"));
         assert_eq!(clause("-8us,-3us").as_deref(), Ok("((time >= 3000ns && time <= 8000ns))"));
+        for before in ["0.0000001,0.0000009", ",0.0000009"] {
+            assert_eq!(clause(before).as_deref(), Ok("((time >= 1ns && time <= 0ns))"), "{before}");
+        }
+        assert_eq!(clause("0,0.000001").as_deref(), Ok("((time >= 0ns && time <= 0ns))"), "the start itself");
         for bad in ["x", "5%", "10%/0"] {
             assert_eq!(clause(bad), Err(RangeError::NoRange), "{bad}");
         }

@@ -46,6 +46,7 @@ pub(crate) struct HeavyTrees<'a> {
     top: &'a Top,
     kind: TreeKind,
     threshold: ChainThreshold,
+    skips_own: bool,
 }
 
 /// A stack on its way from a row: current frame, number of its inlined functions visited, weight along this path.
@@ -117,6 +118,16 @@ impl StackWeights {
         }
     }
 
+    /// Adds the weight that ends at some nodes to theirs and their callers' weight, or removes it.
+    fn change_own(&mut self, data: Data<'_>, ended: &[(u32, Acc)], change: impl Fn(&mut Acc, Acc)) {
+        let (parents, _) = data.profile.trie.columns();
+        for (node, acc) in ended {
+            change(&mut self.own[*node as usize], *acc);
+            let above = std::iter::successors(Some(*node), |n| (*n != 0).then(|| parents[*n as usize]));
+            above.for_each(|n| change(&mut self.through[n as usize], *acc));
+        }
+    }
+
     fn below(&self, node: u32) -> impl Iterator<Item = u32> + '_ {
         let some = |n: u32| (n != NONE).then_some(n);
         std::iter::successors(some(self.first[node as usize]), move |n| some(self.next[*n as usize]))
@@ -129,7 +140,13 @@ impl StackWeights {
 
 impl<'a> HeavyTrees<'a> {
     pub(crate) fn new(data: Data<'a>, top: &'a Top, kind: TreeKind, threshold: ChainThreshold) -> Self {
-        Self { data, top, kind: kind.of_rows(top.labels.mode), threshold }
+        Self { data, top, kind: kind.of_rows(top.labels.mode), threshold, skips_own: false }
+    }
+
+    /// Leaves out the samples in the row's own code, which a recursive function also has below its outermost call.
+    /// Meant for trees of callees.
+    pub(crate) fn without_own_samples(self, skips_own: bool) -> Self {
+        Self { skips_own, ..self }
     }
 
     /// Returns the scratch space of [`Self::trees`]; one per thread.
@@ -144,18 +161,30 @@ impl<'a> HeavyTrees<'a> {
         weights.take(self.data, sites.iter().copied(), self.kind.inclusive);
         let wanted: FxHashMap<u32, usize> = rows.iter().enumerate().map(|(i, row)| (row.label, i)).collect();
         let mut anchors = vec![Vec::new(); rows.len()];
+        let mut ended = vec![Vec::new(); rows.len()];
         for node in &weights.touched {
             let label = self.label(*node);
-            if let Some(row) = wanted.get(&label)
-                && self.is_anchor(*node, label)
-            {
+            let Some(row) = wanted.get(&label) else { continue };
+            if self.is_anchor(*node, label) {
                 anchors[*row].push(weights.cursor(*node));
+            }
+            let own = weights.own[*node as usize];
+            if self.skips_own && !own.is_zero() {
+                ended[*row].push((*node, own));
             }
         }
         if self.kind.direction == Direction::Callees && !self.kind.inclusive {
             return anchors.into_iter().map(|leaves| self.grow_from_roots(weights, &leaves)).collect();
         }
-        anchors.into_iter().map(|anchors| self.grow(weights, anchors, self.top.labels.mode != LabelMode::Sym)).collect()
+        let with_first = self.top.labels.mode != LabelMode::Sym;
+        let grow = |(anchors, ended): (Vec<Cursor>, Vec<(u32, Acc)>)| {
+            weights.change_own(self.data, &ended, |sum, own| *sum -= own);
+            let anchors = anchors.iter().map(|cursor| weights.cursor(cursor.node)).collect();
+            let tree = self.grow(weights, anchors, with_first);
+            weights.change_own(self.data, &ended, |sum, own| *sum += own);
+            tree
+        };
+        anchors.into_iter().zip(ended).map(grow).collect()
     }
 
     /// Returns the tree of a row without its callees: it begins at the root of the stacks, and the row comes last.
@@ -234,8 +263,8 @@ impl<'a> HeavyTrees<'a> {
             let mut above = tree.nodes[at as usize].acc;
             above -= tree.nodes[at as usize].ended;
             for same in steps.chunk_by(|a, b| a.0 == b.0 && place(&a.1) == place(&b.1)) {
-                let acc = same.iter().map(|(_, cursor)| cursor.acc).sum();
-                if self.threshold.is_met(&acc, &above) {
+                let acc: Acc = same.iter().map(|(_, cursor)| cursor.acc).sum();
+                if !acc.is_zero() && self.threshold.is_met(&acc, &above) {
                     let child = tree.add(at, same[0].0, acc);
                     tree.nodes[child as usize].frame = (apart != ApartBy::Nothing).then(|| self.frame(same[0].1.node));
                     open.push((child, joined(same)));

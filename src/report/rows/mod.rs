@@ -177,16 +177,18 @@ impl<'a> EventRows<'a> {
     }
 
     /// Returns the chains of rows like perf. If rows include callees and chains are caller first, chains of samples in
-    /// the row itself are complete, and the others begin at the row.
+    /// the row itself are complete, and the others begin at the row's outermost call.
     fn as_perf_has_them(&self, spec: &ChainSpec, shape: &ReportShape<'_>) -> ChainsByRow<String> {
         // Entries omitted for lack of lines are distinguished from missing ones.
         let all_entries = ChainSpec { most: usize::MAX, ..*spec };
         let callees = spec.direction == Direction::Callees;
         let by_function = self.top.is_by_function();
-        let branches =
-            |inclusive: bool| self.chains(inclusive, &all_entries, shape, |tree| NamedTree::of(spec, self.data, tree));
-        let below = branches(shape.children);
-        let whole = if by_function && callees && shape.children { branches(false) } else { ChainsByRow::default() };
+        let branches = |counted| self.chains(counted, &all_entries, shape, |tree| NamedTree::of(spec, self.data, tree));
+        let (below, whole) = if by_function && callees && shape.children {
+            (branches(Counted::OnlyCallees), branches(Counted::Own))
+        } else {
+            (branches(Counted::of(shape)), ChainsByRow::default())
+        };
         let text = ChainText { spec, whole: &self.whole, skips_row: shape.skips_row };
         let least = spec.threshold(&self.whole);
         let of_row = |row: &TopRow| {
@@ -309,7 +311,7 @@ impl<'a> EventRows<'a> {
     fn chain_texts(&self, spec: &ChainSpec, shape: &ReportShape<'_>) -> ChainsByRow<String> {
         match spec.form {
             ChainForm::Graph | ChainForm::Fractal => {
-                self.chains(shape.children, spec, shape, |tree| spec.tree(self.data, tree, &self.whole))
+                self.chains(Counted::of(shape), spec, shape, |tree| spec.tree(self.data, tree, &self.whole))
             }
             ChainForm::Flat | ChainForm::Folded => self.as_perf_has_them(spec, shape),
         }
@@ -318,12 +320,12 @@ impl<'a> EventRows<'a> {
     /// Applies a function to the shown call chains of rows, by row index.
     fn chains<R: Send>(
         &self,
-        inclusive: bool,
+        counted: Counted,
         spec: &ChainSpec,
         shape: &ReportShape<'_>,
         make: impl Fn(&CallTree) -> R + Sync,
     ) -> ChainsByRow<R> {
-        let kind = TreeKind { direction: spec.direction, inclusive };
+        let kind = TreeKind { direction: spec.direction, inclusive: counted != Counted::Own };
         let threshold = spec.threshold(&self.whole);
         // A chain never counts more than its row, so most rows lack chains.
         let counts = |row: &TopRow| if kind.inclusive { row.children } else { row.own };
@@ -331,7 +333,8 @@ impl<'a> EventRows<'a> {
         let mut rows: Vec<&TopRow> = self.top.rows.iter().take(shape.limit).filter(has_some).collect();
         arrange_by_key(&mut rows, |row| row.group);
         let groups: Vec<&[&TopRow]> = rows.chunk_by(|a, b| a.group == b.group).collect();
-        let heavy = HeavyTrees::new(self.data, &self.top, kind, threshold);
+        let heavy =
+            HeavyTrees::new(self.data, &self.top, kind, threshold).without_own_samples(counted == Counted::OnlyCallees);
         let of_groups = |groups: &[&[&TopRow]]| {
             let mut weights = heavy.weights();
             let mut out = Vec::new();
@@ -348,7 +351,7 @@ impl<'a> EventRows<'a> {
     pub(crate) fn object(&self, shape: &ReportShape<'_>) -> Value {
         let chains = shape.chains.map(|spec| {
             let make = |tree: &CallTree| json::chain(self.data, &spec, tree, &self.whole);
-            (spec, self.chains(shape.children, &spec, shape, make))
+            (spec, self.chains(Counted::of(shape), &spec, shape, make))
         });
         let (table, shown) = (self.table(), self.top.rows.iter().take(shape.limit));
         let rows = shown.map(|row| json::row(&table, row, &self.columns.keys, chains.as_ref())).collect();
@@ -359,6 +362,23 @@ impl<'a> EventRows<'a> {
 /// Returns a table without its first line.
 fn without_titles(table: &str) -> &str {
     table.split_once('\n').map_or("", |(_, rows)| rows)
+}
+
+/// The samples of a row whose chains are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Counted {
+    /// Samples in the row itself.
+    Own,
+    /// Samples in the row and in its callees.
+    Children,
+    /// Samples in the row's callees only, not those in the row, called by itself or not.
+    OnlyCallees,
+}
+
+impl Counted {
+    fn of(shape: &ReportShape<'_>) -> Self {
+        if shape.children { Self::Children } else { Self::Own }
+    }
 }
 
 /// Size of the output buffer in bytes.

@@ -105,11 +105,13 @@ proptest! {
             let (of, pid) = (label(&top, &staged, row), top.groups[row.group as usize].id(ColumnKey::Pid));
             let mut want = Weights::from([(Vec::new(), Acc::default())]);
             let (mut want_printed, mut want_ended) = (want.clone(), Weights::new());
+            let mut want_callees = want.clone();
             for (_, stack, weight) in samples.iter().filter(|sample| Some(sample.0) == pid) {
                 let is = |i: &usize| {
                     let (file, name) = NAMES[stack[*i]].split_once(':').unwrap_or(("app", NAMES[stack[*i]]));
                     of.as_deref() == Some([name, file, ""][key])
                 };
+                let is_own = stack.len().checked_sub(1).is_some_and(|leaf| is(&leaf));
                 let mut places = 0..stack.len();
                 // A task contains its whole stacks: callers begin at their ends.
                 let inclusive = inclusive && !(key == 2 && callers);
@@ -130,6 +132,9 @@ proptest! {
                 };
                 count(&mut want, &path);
                 count(&mut want_printed, &printed);
+                if !is_own {
+                    count(&mut want_callees, &printed);
+                }
                 *want_ended.entry(printed).or_default() += Acc::one(*weight);
             }
             let tree = built(staged.data(), &top, row, TreeKind { direction, inclusive });
@@ -145,6 +150,14 @@ proptest! {
             });
             let all = HeavyTrees::new(staged.data(), &top, kind, ChainThreshold { least: 0.0, ..threshold });
             prop_assert_eq!(ended(&staged, &all.trees(&mut weights, &[row])[0]), want_ended);
+            if inclusive && !callers {
+                let callees = all.without_own_samples(true);
+                // The samples that one row leaves out count for the next one.
+                let group: Vec<&TopRow> = top.rows.iter().filter(|other| other.group == row.group).collect();
+                let trees = callees.trees(&mut weights, &group);
+                let at = group.iter().position(|other| other.label == row.label).expect("row");
+                prop_assert_eq!(paths(&staged, &trees[at]), want_callees);
+            }
         }
     }
 }

@@ -267,6 +267,20 @@ fn with_stdio_the_defaults_are_perfs() {
     assert_eq!(sizes(pair.ours), sizes(pair.perf));
 }
 
+/// A row belongs to the selection by its own file and function, not as a caller of selected code.
+#[test]
+fn rows_are_those_of_selected_files_and_functions() {
+    let file = data("fp-spin.data");
+    for (option, name, column) in [("-S", "burn_alpha", "sym"), ("--dso", "spin", "dso")] {
+        let report = text(&[file.to_str().expect("text"), option, name, "--children", "--format", "json"]);
+        let report: serde_json::Value = serde_json::from_str(&report).expect("json");
+        let rows = report["events"][0]["rows"].as_array().expect("rows");
+        assert!(!rows.is_empty() && rows.iter().all(|row| row[column] == name), "{rows:?}");
+        // Callers in the same file remain.
+        assert_eq!(rows.iter().any(|row| row["sym"] == "main"), option == "--dso");
+    }
+}
+
 /// The tree of chains in JSON equals that of the text.
 #[test]
 fn chains_are_in_json() {

@@ -19,11 +19,12 @@ use crate::panel::text::clean;
 use crate::panel::unit::percent;
 use crate::perfdata::EventUnit;
 use crate::perfdata::LATENCY;
-use crate::profile::Acc;
+use crate::profile::{Acc, Sym};
 use crate::query::parallel::shared;
 use crate::query::rows::latency_weights::LatencyWeights;
 use crate::query::rows::mode_weights::ModeWeights;
 use crate::query::rows::partner::PairKind;
+use crate::query::rows::top::LabelMode;
 use crate::query::rows::top_table::{TopField, TopTable, key_text};
 use crate::query::tree::chains::CallTree;
 use crate::query::tree::chains::TreeKind;
@@ -58,6 +59,22 @@ pub(crate) struct ReportShape<'a> {
     pub(crate) time: Option<&'a str>,
     /// Columns that are omitted, unless no other key remains.
     pub(crate) only: Vec<OnlyValue<'a>>,
+    /// The files and functions, separated by commas, to which samples and rows are limited.
+    pub(crate) dsos: Option<&'a str>,
+    pub(crate) symbols: Option<&'a str>,
+}
+
+impl ReportShape<'_> {
+    /// Returns whether a row is of a selected file and function. The callers of selected code have rows of their own,
+    /// which are no part of the selection.
+    fn selects(&self, mode: LabelMode, sym: &Sym) -> bool {
+        let lists = |list: Option<&str>, name: &str| list.is_none_or(|list| list.split(',').any(|o| o.trim() == name));
+        match mode {
+            LabelMode::Sym => lists(self.dsos, &sym.dso_name) && lists(self.symbols, &sym.name()),
+            LabelMode::Dso => lists(self.dsos, &sym.dso_name),
+            LabelMode::None => true,
+        }
+    }
 }
 
 pub(crate) struct EventRows<'a> {
@@ -144,6 +161,12 @@ impl<'a> EventRows<'a> {
         let least = shape.percent_limit;
         if least > 0.0 {
             rows.retain(|row| row.children.percent_of(&self.whole) >= least);
+        }
+        if shape.children {
+            let sym = |row: &TopRow| self.top.symbol(self.data, row.label);
+            let mode = self.top.labels.mode;
+            // Samples in the row's own code have passed the filter.
+            rows.retain(|row| !row.own.is_zero() || sym(row).is_none_or(|sym| shape.selects(mode, sym)));
         }
         if let Some(part) = &shape.options.symbol_filter {
             let name = |row: &TopRow| self.top.symbol(self.data, row.label).map(|sym| sym.name());

@@ -187,6 +187,8 @@ pub(crate) fn run(args: ReportArgs) -> anyhow::Result<u8> {
         skips_row: args.more.fields.is_none() && first_key.is_some_and(|keys| keys == [ColumnKey::Sym]),
         time: which.time.as_deref(),
         only,
+        dsos: which.dsos.as_deref(),
+        symbols: which.symbols.as_deref(),
     };
     print_events(&loaded, &name, &args, &rules, &shape)?;
     let code = match counts {

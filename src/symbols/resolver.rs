@@ -31,6 +31,9 @@ use crate::session::{Dso, DsoId, DsoKind};
 /// The owner of tables that came with a stream: not a user of this machine.
 const GIVEN: u32 = u32::MAX;
 
+/// The prefix of the kernel's symbols for the padding before a function (`tools/objtool/elf.c`).
+const PADDING: &str = "__pfx_";
+
 /// The identity of a file: DSOs with the same key are the same file.
 /// A build ID identifies files of one user only, because another user could give a file the same build ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -138,7 +141,13 @@ impl Resolver {
                 let kernel = self.kernel(dso);
                 // KASLR does not move modules together with the kernel's own text.
                 let moved = if dso.kind == DsoKind::Kernel { kernel.moved } else { 0 };
-                let found = kernel.find(addr.wrapping_sub(moved), form).ok().flatten()?;
+                let addr = addr.wrapping_sub(moved);
+                let mut found = kernel.find(addr, form).ok().flatten()?;
+                // Calls are looked up at the byte before their return address. Padding does not call, so the address
+                // after its end is not a return address: an interrupt hit the function's first instruction.
+                if found.name.starts_with(PADDING) && addr.wrapping_add(1) == found.end {
+                    found = kernel.find(found.end, form).ok().flatten().unwrap_or(found);
+                }
                 Some(Symbolized { start: found.start.wrapping_add(moved), end: found.end.wrapping_add(moved), ..found })
             }
             // The event that reported the program has its name; the symbol has its bounds.
@@ -420,6 +429,22 @@ mod tests {
         assert!(raw.name.starts_with("_ZN") || raw.name.starts_with("_R"), "{raw:?}");
         let vdso = session.dsos.all().iter().find(|d| d.kind == DsoKind::Vdso).expect("vdso").clone();
         assert!((0..0x2000).any(|a| resolver.resolve(&vdso, a).is_some_and(|f| f.name.contains("clock_gettime"))));
+    }
+
+    /// In the chain of an interrupt, the interrupted address is exact, but looks like a return address.
+    #[test]
+    fn the_byte_before_an_interrupted_function_belongs_to_it() {
+        use std::io::Write;
+        let mut file = tempfile::NamedTempFile::new().expect("file");
+        let text = "ffffffff81000000 T before\nffffffff81000030 t __pfx_spin\nffffffff81000040 T spin\n";
+        file.write_all(text.as_bytes()).expect("written");
+        let kallsyms = Some(file.path().to_owned());
+        let mut resolver = Resolver::new(SymbolOptions { live: false, kallsyms, ..SymbolOptions::live() });
+        let kernel = Dso { kind: DsoKind::Kernel, ..dso(Path::new("[kernel.kallsyms]"), FileId::None) };
+        let mut name = |low: u64| resolver.resolve(&kernel, 0xffff_ffff_8100_0000 + low).map(|f| f.name.to_string());
+        // A call at the end of a function that has no padding after it stays in that function.
+        let names = [0x2f, 0x30, 0x3e, 0x3f, 0x40].map(|low| name(low).expect("name"));
+        assert_eq!(names, ["before", "__pfx_spin", "__pfx_spin", "spin", "spin"]);
     }
 
     #[test]

@@ -43,7 +43,7 @@ pub(super) fn describe(data: Data<'_>, frame: FrameId, shape: &Shape) -> String 
         match sym.function.as_ref().filter(|_| sym.state != SymState::Bounded) {
             Some(name) => {
                 out.push_str(&clean(name));
-                let offset = text_place.map_or(Some(at.wrapping_sub(start)), |place| place.offset);
+                let offset = text_place.map_or(at.checked_sub(start), |place| place.offset);
                 if let Some(offset) = offset.filter(|_| shape.set.has(ScriptField::Symoff)) {
                     out.push_str(&format!("+{offset:#x}"));
                 }

@@ -399,7 +399,7 @@ fn moved(table: SymbolTable, text: Option<u64>, dso: &Dso) -> LoadedFiles {
         _ => 0,
     };
     let mut loaded = LoadedFiles::new(vec![table]);
-    loaded.moved = moved;
+    (loaded.moved, loaded.has_labels) = (moved, true);
     loaded
 }
 

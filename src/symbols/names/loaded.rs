@@ -71,6 +71,8 @@ pub(crate) struct LoadedFiles {
     bare: BTreeMap<u64, (u64, u64)>,
     /// The difference from the tables' addresses to the recorded ones.
     pub(crate) moved: u64,
+    /// Whether labels name the code after them, also within functions: in the kernel.
+    pub(crate) has_labels: bool,
 }
 
 impl LoadedFiles {
@@ -81,7 +83,9 @@ impl LoadedFiles {
     /// Returns the function that holds an address. If the parser of a stripped file's bounds fails, the bounds are
     /// dropped and the error is returned.
     pub(crate) fn find(&mut self, addr: u64, form: NameForm) -> Result<Option<Symbolized>, String> {
-        let Some(symbol) = self.tables.iter().find_map(|table| table.find(addr)) else { return self.bounded(addr) };
+        let labels = self.has_labels;
+        let holder = |table| if labels { SymbolTable::find_label(table, addr) } else { SymbolTable::find(table, addr) };
+        let Some(symbol) = self.tables.iter().find_map(holder) else { return self.bounded(addr) };
         let name = self.shown.name(symbol.start, || demangle(symbol.name, form));
         Ok(Some(Symbolized { start: symbol.start, end: symbol.end, name, is_symbol: true }))
     }

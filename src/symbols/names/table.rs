@@ -60,6 +60,8 @@ pub struct SymbolTable {
 
 /// How many entries are searched backwards for an enclosing function if the nearest one ends before the address.
 const NESTING: usize = 16;
+/// How many entries these may be among, with the labels within functions.
+const LABELS: usize = 256;
 
 /// Builds a table from symbols in any order.
 #[derive(Debug, Default)]
@@ -204,20 +206,30 @@ impl SymbolTable {
         Some(Symbol { start, end, name: self.names.get(self.names_at[i]) })
     }
 
+    /// Returns the function that holds an address. A label within a function, which has no size, is not one.
     pub(crate) fn find(&self, addr: u64) -> Option<Symbol<'_>> {
+        self.find_sized(addr).or_else(|| self.find_label(addr))
+    }
+
+    /// Returns the nearest symbol at or before an address, function or label, that holds it. The kernel's entry code has
+    /// functions whose parts are known by their labels, like `entry_SYSCALL_64_after_hwframe`.
+    pub(crate) fn find_label(&self, addr: u64) -> Option<Symbol<'_>> {
         self.find_among(addr, |_| true)
     }
 
     /// Like [`Self::find`], but without the symbols whose size is unknown.
     pub(crate) fn find_sized(&self, addr: u64) -> Option<Symbol<'_>> {
+        if self.sizes.is_empty() {
+            return None;
+        }
         self.find_among(addr, |i| self.size(i) > 0)
     }
 
     fn find_among(&self, addr: u64, is_wanted: impl Fn(usize) -> bool) -> Option<Symbol<'_>> {
         let after = self.starts.up_to(addr);
-        let nearest = (after.saturating_sub(NESTING)..after).rev();
+        let nearest = (after.saturating_sub(LABELS)..after).rev().filter(|i| is_wanted(*i)).take(NESTING);
         // Only the name of a function that holds the address is read.
-        let mut holders = nearest.filter(|i| is_wanted(*i) && self.range(*i).is_some_and(|(_, end)| addr < end));
+        let mut holders = nearest.filter(|i| self.range(*i).is_some_and(|(_, end)| addr < end));
         holders.find_map(|i| self.get(i).filter(|symbol| !symbol.name.is_empty()))
     }
 

@@ -47,6 +47,18 @@ fn aliases_sizes_and_nesting() {
     assert_eq!(SymbolTable::default().find(0), None);
 }
 
+/// Assembly code has labels within functions, which only have the size 0.
+#[test]
+fn a_function_includes_its_labels() {
+    let labels = || (0..100).map(|i| raw(0x110 + 4 * i, 0, "label", Binding::Local));
+    let table = SymbolTable::build(labels().chain([raw(0x100, 0x200, "function", Binding::Global)]));
+    assert_eq!([0x10f, 0x110, 0x29c, 0x2ff].map(|at| name(&table, at)), [Some("function"); 4]);
+    assert_eq!(table.find_label(0x29c).map(|label| label.name), Some(&b"label"[..]), "in the kernel");
+    // Behind its end, and without a function, the label is the best name.
+    assert_eq!(name(&table, 0x300), Some("label"));
+    assert_eq!(name(&SymbolTable::build(labels()), 0x29d), Some("label"));
+}
+
 /// Pairs of symbols at one address: the first is the better one.
 #[test]
 fn which_of_two_names_it() {
@@ -158,9 +170,14 @@ proptest! {
         prop_assert_eq!(all(&built(SymbolTableBuilder::default())), plain(&list, false));
         let table = SymbolTable::build(raws());
         prop_assert_eq!(all(&table), plain(&list, false));
-        for (start, end, name) in plain(&list, false) {
+        let known = plain(&list, false);
+        let is_sized = |start: u64| list.iter().any(|(at, size, _)| *at == start && *size > 0);
+        for one in known.iter().filter(|(start, end, _)| start < end) {
+            let start = one.0;
             let inside = table.find(start).map(|s| (s.start, s.end, String::from_utf8_lossy(s.name).into_owned()));
-            prop_assert_eq!(inside, (start < end).then_some((start, end, name)));
+            // Itself, if it has a size.
+            let mut sized = known.iter().rev().filter(|(at, ..)| *at <= start && is_sized(*at)).take(NESTING);
+            prop_assert_eq!(inside.as_ref(), Some(sized.find(|(_, end, _)| start < *end).unwrap_or(one)));
         }
     }
 }

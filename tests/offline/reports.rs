@@ -267,6 +267,21 @@ fn with_stdio_the_defaults_are_perfs() {
     assert_eq!(sizes(pair.ours), sizes(pair.perf));
 }
 
+/// With call chains, perf puts callers above callees of the same weight, regardless of names.
+#[test]
+fn callers_come_before_callees_of_equal_weight() {
+    let file = data("fp-sysmix.data");
+    let rows = |more: &[&str]| {
+        let report = text(&[&[file.to_str().expect("text"), "--stdio", "--percent-limit", "5"], more].concat());
+        let names =
+            report.lines().filter(|line| line.matches('%').count() == 2).filter_map(|line| line.rsplit("] ").next());
+        let wanted = ["entry_SYSCALL_64_after_hwframe", "do_syscall_64", "__x64_sys_munmap", "__vm_munmap"];
+        names.filter(|name| wanted.contains(name)).map(str::to_owned).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(rows(&[]), "entry_SYSCALL_64_after_hwframe do_syscall_64 __x64_sys_munmap __vm_munmap");
+    assert_eq!(rows(&["-g", "none"]), "do_syscall_64 entry_SYSCALL_64_after_hwframe __vm_munmap __x64_sys_munmap");
+}
+
 /// A row belongs to the selection by its own file and function, not as a caller of selected code.
 #[test]
 fn rows_are_those_of_selected_files_and_functions() {

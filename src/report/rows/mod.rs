@@ -10,6 +10,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
 use serde_json::Value;
 
 use crate::engine::offline::Offline;
@@ -19,7 +20,7 @@ use crate::panel::text::clean;
 use crate::panel::unit::percent;
 use crate::perfdata::EventUnit;
 use crate::perfdata::LATENCY;
-use crate::profile::{Acc, Sym};
+use crate::profile::{Acc, FrameId, Sym};
 use crate::query::parallel::shared;
 use crate::query::rows::latency_weights::LatencyWeights;
 use crate::query::rows::mode_weights::ModeWeights;
@@ -66,7 +67,7 @@ pub(crate) struct ReportShape<'a> {
 
 impl ReportShape<'_> {
     /// Returns whether a row is of a selected file and function. The callers of selected code have rows of their own,
-    /// which are no part of the selection.
+    /// which the selection does not include.
     fn selects(&self, mode: LabelMode, sym: &Sym) -> bool {
         let lists = |list: Option<&str>, name: &str| list.is_none_or(|list| list.split(',').any(|o| o.trim() == name));
         match mode {
@@ -173,7 +174,32 @@ impl<'a> EventRows<'a> {
             rows.retain(|row| name(row).is_some_and(|name| name.contains(&**part)));
         }
         columns::sort(&self.table(), &mut rows, &self.columns.order);
+        if shape.as_perf && shape.by_children && shape.chains.is_some() && self.columns.order.is_empty() {
+            self.put_callers_first(&mut rows);
+        }
         self.top.rows = rows;
+    }
+
+    /// Puts callers above their callees if both have the same weight, like perf if it has call chains.
+    fn put_callers_first(&self, rows: &mut [TopRow]) {
+        if !self.top.is_by_function() {
+            return;
+        }
+        let profile = self.data.profile;
+        let (parents, frames) = profile.trie.columns();
+        let mut depths = vec![0u32; parents.len()];
+        let mut least: FxHashMap<u32, u32> = FxHashMap::default();
+        for n in 1..parents.len() {
+            let depth = depths[parents[n] as usize] + 1;
+            depths[n] = depth;
+            if self.top.first.get(n) == Some(&true) {
+                let label = profile.frames.sym_of(FrameId(frames[n])).0;
+                least.entry(label).and_modify(|least| *least = depth.min(*least)).or_insert(depth);
+            }
+        }
+        // Stable: rows of one depth remain in their order.
+        let depth = |row: &TopRow| least.get(&row.label).copied().unwrap_or(u32::MAX);
+        rows.sort_by_cached_key(|row| (Reverse(row.children.period), depth(row)));
     }
 
     pub(crate) fn table(&self) -> TopTable<'_> {
@@ -394,7 +420,7 @@ enum Counted {
     Own,
     /// Samples in the row and in its callees.
     Children,
-    /// Samples in the row's callees only, not those in the row, called by itself or not.
+    /// Samples in the row's callees only. Samples in recursive calls of the row are its own.
     OnlyCallees,
 }
 

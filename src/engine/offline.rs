@@ -78,6 +78,7 @@ fn load_into(
     own_memory::take_small_pages();
     let info = source.info().clone();
     ingest.complete_chains(symbols.clone());
+    ingest.core_mut().profile.frames.show_unknown_as_sampled(!symbols.bounds);
     // Tables and exports do not report broken stacks.
     ingest.core_mut().chains.iter_mut().for_each(|chains| chains.judges = wants.units_only);
     let mut notes = info.notes.clone();

@@ -159,6 +159,8 @@ pub struct Frames {
     hide_inlined: bool,
     /// Whether functions of the same name and file name are merged, regardless of their start.
     by_name: bool,
+    /// Whether the kernel's return addresses without a function are shown as they were sampled.
+    unknown_as_sampled: bool,
     /// The positions of frames that come from a text.
     texts: FxHashMap<u32, TextPlace>,
 }
@@ -263,7 +265,10 @@ impl Frames {
                 let state = if f.is_symbol { SymState::Known } else { SymState::Bounded };
                 self.known(dso, f.start..f.end, f.name, state)
             }
-            None => self.nameless(dso, untagged(at), SymState::Unknown),
+            None => {
+                let is_moved = self.unknown_as_sampled && dso.kind.is_kernel() && self.get(frame).caller;
+                self.nameless(dso, untagged(at).wrapping_add(u64::from(is_moved)), SymState::Unknown)
+            }
         };
         self.give(frame, id);
     }
@@ -308,6 +313,11 @@ impl Frames {
     /// Merges functions of the same name and file name, because each machine has its own kernel and files.
     pub(crate) fn merge_by_name(&mut self, on: bool) {
         self.by_name = on;
+    }
+
+    /// Shows the kernel's return addresses without a function as they were sampled, like perf, and not those of calls.
+    pub(crate) fn show_unknown_as_sampled(&mut self, on: bool) {
+        self.unknown_as_sampled = on;
     }
 
     fn known(&mut self, dso: &Dso, code: Range<u64>, name: Arc<str>, state: SymState) -> SymId {

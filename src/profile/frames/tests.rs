@@ -226,6 +226,23 @@ fn all_names_are_sought_again_when_they_are_to_be_shown_otherwise() {
 }
 
 #[test]
+fn unknown_return_addresses_are_those_of_calls_or_the_sampled_ones() {
+    let mut s = stage();
+    let kernel = s.session.dsos.of_map(MapId::KERNEL).clone();
+    let leaf = s.frames.intern(Frame { map: MapId::KERNEL, caller: false, ip: 0x50 });
+    let caller = s.frames.intern(Frame { map: MapId::KERNEL, caller: true, ip: 0x60 });
+    let shown = |s: &mut Stage| {
+        s.frames.wanted(&s.session.dsos);
+        s.frames.set(leaf, &kernel, 0x50, None);
+        s.frames.set(caller, &kernel, 0x5f, None);
+        [leaf, caller].map(|frame| s.frames.sym(s.frames.sym_of(frame)).name().into_owned())
+    };
+    assert_eq!(shown(&mut s), ["0x0000000000000050", "0x000000000000005f"]);
+    s.frames.show_unknown_as_sampled(true);
+    assert_eq!(shown(&mut s), ["0x0000000000000050", "0x0000000000000060"]);
+}
+
+#[test]
 fn nameless_symbols_are_in_the_order_of_what_is_shown() {
     let mut s = stage();
     s.frames.wanted(&s.session.dsos);

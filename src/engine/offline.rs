@@ -19,7 +19,7 @@ use crate::symbols::{Problem, Resolver, SymbolOptions};
 use crate::units::kit::FilteredUnit;
 
 use crate::ingest::unit_feed::BlockedBy;
-use crate::ingest::{Ingest, IngestState, IntakeOptions};
+use crate::ingest::{Ingest, IngestState, IntakeOptions, odd_periods};
 
 use super::missing_files::{self, Sought};
 
@@ -124,6 +124,7 @@ fn load_into(
     ingest.feed(&mut Batch { complete_until: Some(u64::MAX), ..Batch::default() });
     notes.extend(ingest.core().summary.complaints(&ingest.core().profile.ledger));
     let damaged = !notes.is_empty();
+    notes.extend(odd_periods::notes(&ingest.core().events, &ingest.core().profile));
     ahead.outdated(&ingest).for_each(|dso| resolver.forget(dso));
     name_prepared(ingest.core_mut(), &mut resolver, &mut notes, true);
     if wants.inline || wants.lines {

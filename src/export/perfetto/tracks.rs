@@ -21,7 +21,7 @@ const UNIT_COUNT: u32 = 2;
 
 /// A thread, as the trace has it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Thread {
+pub(super) struct TraceThread {
     pub(super) machine: u32,
     pub(super) pid: i32,
     pub(super) tid: i32,
@@ -40,7 +40,7 @@ pub(super) struct Tracks<'a> {
     session: &'a Session,
     /// The newest task of each thread, which has the thread's last name.
     newest: HashMap<(HostId, i32, i32), TaskId>,
-    threads: HashMap<TaskId, Thread>,
+    threads: HashMap<TaskId, TraceThread>,
     uuids: HashMap<Track, u64>,
     /// For each event and thread the ends of the last slices. Slices that overlap need several tracks.
     lanes: HashMap<(u16, u64), Vec<u64>>,
@@ -62,7 +62,7 @@ impl<'a> Tracks<'a> {
     }
 
     /// Returns the thread of a task; writes it and its process before their first use.
-    pub(super) fn thread(&mut self, id: TaskId, packets: &mut Packets<'_>) -> io::Result<Thread> {
+    pub(super) fn thread(&mut self, id: TaskId, packets: &mut Packets<'_>) -> io::Result<TraceThread> {
         if let Some(thread) = self.threads.get(&id) {
             return Ok(*thread);
         }
@@ -81,7 +81,7 @@ impl<'a> Tracks<'a> {
         let thread = ThreadDescriptor { pid: Some(pid), tid: Some(tid.into()), thread_name };
         let descriptor = TrackDescriptor { thread: Some(thread), ..TrackDescriptor::default() };
         let uuid = self.track(Track::Thread { machine, pid, tid }, machine, descriptor, packets)?;
-        let thread = Thread { machine, pid, tid, uuid };
+        let thread = TraceThread { machine, pid, tid, uuid };
         self.threads.insert(id, thread);
         Ok(thread)
     }
@@ -96,7 +96,7 @@ impl<'a> Tracks<'a> {
     pub(super) fn lane(
         &mut self,
         (event, name): (u16, &str),
-        of: Thread,
+        of: TraceThread,
         times: &RangeInclusive<u64>,
         packets: &mut Packets<'_>,
     ) -> io::Result<Option<u64>> {

@@ -19,7 +19,7 @@ pub(crate) static FOOTER: Hints = &[
     (Command(&general::UNIT), "units"),
 ];
 
-/// The keys for recordings, which have no findings.
+/// The keys for recordings without findings.
 pub(crate) static FOOTER_RECORDED: Hints = &[
     (Command(&program::TOP), "functions"),
     (Command(&general::FILTER), "filter"),

@@ -76,13 +76,13 @@ pub(crate) fn draw(model: &Model, view: &OverviewState, on: &mut Canvas<'_>) {
 fn heading(model: &Model, view: &OverviewState) -> String {
     let bad = view.findings.iter().filter(|found| found.severity == Severity::Bad).count();
     let time = match model.selection.range() {
-        _ if view.lacks == Some(Lack::Recorded) => return "Overview".to_owned(),
-        Some(range) => crate::ui::state::range::label(range),
-        None => "last 10 s".to_owned(),
+        _ if view.lacks == Some(Lack::Recorded) => String::new(),
+        Some(range) => format!(", {}", crate::ui::state::range::label(range)),
+        None => ", last 10 s".to_owned(),
     };
     match (bad, view.findings.len()) {
-        (_, 0) => format!("Overview, {time}"),
-        (bad, all) => format!("Overview, {time}: {bad} bad, {} worth a look", all - bad),
+        (_, 0) => format!("Overview{time}"),
+        (bad, all) => format!("Overview{time}: {bad} bad, {} worth a look", all - bad),
     }
 }
 

@@ -20,7 +20,7 @@ impl Screen for OverviewState {
     }
 
     fn hints(&self, origin: Origin) -> Hints {
-        if origin == Origin::Recorded { FOOTER_RECORDED } else { FOOTER }
+        if origin == Origin::Recorded && self.findings.is_empty() { FOOTER_RECORDED } else { FOOTER }
     }
 
     fn text(&self, model: &Model) -> Option<String> {

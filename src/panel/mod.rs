@@ -1,6 +1,7 @@
 //! The display types of all output: screens, text, CSV and JSON, so that a figure looks the same everywhere.
 
 pub mod charset;
+pub(crate) mod function_name;
 pub mod heatmap;
 pub mod histogram;
 pub mod measure;

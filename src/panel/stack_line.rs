@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use hashbrown::HashMap;
 
-use super::text::{BELOW, fit, fit_end, short_function, width};
+use super::function_name::fit_function;
+use super::text::{BELOW, fit_end, width};
 
 /// The separator in place of omitted frames; as wide as [`BELOW`].
 const OMITTED: &str = " … ";
@@ -119,7 +120,7 @@ impl<'a> FrameWeights<'a> {
             return Cow::Owned(with_marks(fit_end(frames[0], cells).into_owned(), begins, ends, cells));
         }
         // The separators are equally wide, so that the width depends only on the names.
-        let names = NAME_WIDTHS.map(|most| frames.iter().map(|frame| name_in(frame, most)).collect::<Vec<_>>());
+        let names = NAME_WIDTHS.map(|most| frames.iter().map(|frame| fit_function(frame, most)).collect::<Vec<_>>());
         let wide = |name: &Cow<'_, str>| width(name) + BELOW.len();
         let mut used = names.each_ref().map(|names| names.iter().map(wide).sum::<usize>() - BELOW.len());
         let mut kept: Vec<usize> = (0..frames.len()).collect();
@@ -166,15 +167,10 @@ fn two(leaf: &str, caller: &str, adjacent: bool, cells: usize) -> String {
         true => LEAST_LEAF,
         false => width(leaf).min(2 * LEAST_LEAF).min(room / 2),
     };
-    let caller = name_in(caller, room - least);
+    let caller = fit_function(caller, room - least);
     let leaf = fit_end(leaf, room - width(&caller));
     let separator = if adjacent { BELOW } else { OMITTED };
     format!("{leaf}{separator}{caller}")
-}
-
-/// Returns a function's name in some cells: both ends, of a Java method the name.
-fn name_in(name: &str, cells: usize) -> Cow<'_, str> {
-    fit(short_function(name, cells), cells)
 }
 
 #[cfg(test)]
@@ -264,8 +260,8 @@ mod tests {
     #[test]
     fn long_names_are_shortened_before_frames_are_omitted() {
         let stack = "futex < std::sync::mpsc::Receiver<alloc::vec::Vec<u8>>::recv_timeout < worker < serve";
-        assert_eq!(alone(stack, 70), "futex < std::sync::mpsc::Re…c<u8>>::recv_timeout < worker < serve");
-        assert_eq!(alone(stack, 50), "futex < std::sync::…recv_timeout < worker < serve");
+        assert_eq!(alone(stack, 70), "futex < sync::mpsc::Receiver<…>::recv_timeout < worker < serve");
+        assert_eq!(alone(stack, 50), "futex < recv_timeout < worker < serve");
     }
 
     proptest! {

@@ -51,25 +51,6 @@ pub fn fit(text: &str, cells: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{start}…{end}"))
 }
 
-/// Returns the longest form of a Java method's signature that fits into some cells: without its parameters and return
-/// type, then without package and class. Other names stay whole.
-pub(crate) fn short_function(name: &str, cells: usize) -> &str {
-    if width(name) <= cells {
-        return name;
-    }
-    let Some(method) = java_method(name) else { return name };
-    let last = |n: usize| method.rmatch_indices('.').nth(n).map_or(method, |(at, _)| &method[at + 1..]);
-    let forms = [method, last(1), last(0)];
-    forms.into_iter().find(|form| width(form) <= cells).unwrap_or(forms[2])
-}
-
-/// The package, class and name of a method in a signature such as `long shop.Cart.price(int, java.lang.String)`.
-fn java_method(signature: &str) -> Option<&str> {
-    let (head, parameters) = signature.split_once('(')?;
-    let method = head.rsplit(' ').next()?;
-    (parameters.ends_with(')') && method.contains('.') && !signature.contains("::")).then_some(method)
-}
-
 /// The separator of frames on one line, leaf first.
 pub const BELOW: &str = " < ";
 
@@ -183,20 +164,6 @@ mod tests {
             clean("a\u{fffe}\u{ffff}\u{fdd0}\u{1fffe}\u{10ffff}\u{fffd}ö"),
             "a\u{fffd}\u{fffd}\u{fffd}\u{fffd}\u{fffd}\u{fffd}ö"
         );
-    }
-
-    #[test]
-    fn java_methods_keep_their_names() {
-        let signature = "long com.shop.Svc.priceBasket(int, java.lang.String)";
-        let fitted = |cells| short_function(signature, cells);
-        assert_eq!(fitted(99), signature);
-        assert_eq!(fitted(30), "com.shop.Svc.priceBasket");
-        assert_eq!(fitted(15), "Svc.priceBasket");
-        assert_eq!(fitted(12), "priceBasket");
-        assert_eq!(fitted(6), "priceBasket");
-        for other in ["std::vector<a.b>::f(int)", "(anonymous)", "do_syscall_64"] {
-            assert_eq!(short_function(other, 5), other);
-        }
     }
 
     #[test]

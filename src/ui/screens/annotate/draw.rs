@@ -1,6 +1,7 @@
 //! An annotated function: shares, addresses and instructions with their source lines.
 
 use crate::lang::counted;
+use crate::panel::function_name::fit_function;
 use crate::panel::text::{clean, fit, fit_end, width};
 use crate::panel::unit::percent;
 use crate::query::annotate::ListingRow;
@@ -48,7 +49,7 @@ fn title(screen: &Annotated, on: &mut Canvas<'_>) {
     let room = usize::from(on.area.width).saturating_sub(width(&right) + 4);
     let left = room.saturating_sub(width(&name) + 2);
     let name = match left {
-        left if left < 8 => fit(&name, room).into_owned(),
+        left if left < 8 => fit_function(&name, room).into_owned(),
         left => format!("{name}  {}", fit(&dso, left)),
     };
     let right = if width(&name) + width(&note) <= room { right + &note } else { right };

@@ -4,8 +4,9 @@ use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 
 use crate::lang::counted;
+use crate::panel::function_name::fit_function;
 use crate::panel::stacks::DIVIDER;
-use crate::panel::text::{clean, fit, short_function, width};
+use crate::panel::text::{clean, fit, width};
 use crate::panel::unit::{duration, percent, thousands};
 use crate::profile::frames::INLINED;
 use crate::query::ChainMode;
@@ -309,7 +310,7 @@ fn label((block, share): (&FlameBlock, f64), ipc: Option<f64>, style: Style, on:
                 [Some(format!("{name}  {share}")), Some(format!("{name}  {short}")), alone].into_iter().flatten()
             });
             let fitting = shared.chain(names.iter().cloned()).find(|text| width(text) <= left);
-            let name = fitting.unwrap_or_else(|| fit(short_function(&name, left), left).into_owned());
+            let name = fitting.unwrap_or_else(|| fit_function(&name, left).into_owned());
             format!("{head}{name}")
         }
     };
@@ -341,7 +342,7 @@ fn changed(flame: &Flame, block: &FlameBlock, verdict: Verdict, on: &mut Canvas<
             let name = clean(&block.name).into_owned();
             let left = room.saturating_sub(width(edge) + 1);
             let long = format!("{delta}  {name}");
-            let short = || format!("{} {}", verdict.sign(), short_function(&name, left.saturating_sub(2)));
+            let short = || format!("{} {}", verdict.sign(), fit_function(&name, left.saturating_sub(2)));
             let text = if width(&long) <= left { long } else { short() };
             format!("{edge}{}", fit(&text, left))
         }
@@ -368,7 +369,7 @@ fn on_and_off(block: &FlameBlock, room: usize, theme: &Theme) -> String {
             let left = room.saturating_sub(width(edge) + 3);
             let times =
                 format!("{name}  on {}, off {} ", duration(block.total.new.period), duration(block.total.old.period));
-            let text = if width(&times) <= left { times } else { fit(short_function(&name, left), left).into_owned() };
+            let text = if width(&times) <= left { times } else { fit_function(&name, left).into_owned() };
             format!("{edge}{mark} {text}")
         }
     }
@@ -446,7 +447,7 @@ fn named(block: &FlameBlock, figures: &str, room: usize) -> String {
     let ways = [format!("{before}{}{dso}", block.name), format!("{}{dso}", block.name), block.name.to_string()];
     let mut ways = ways.iter().map(|text| clean(text));
     let name = ways.find(|text| width(text) <= room).unwrap_or_else(|| clean(&block.name));
-    let name = fit(&name, room);
+    let name = fit_function(&name, room);
     format!("{name}  {figures}")
 }
 

@@ -3,6 +3,7 @@
 use ratatui::layout::Rect;
 
 use crate::lang::counted;
+use crate::panel::function_name::fit_function;
 use crate::panel::text::{clean, fit, width};
 use crate::panel::unit::{duration, percent, thousands};
 use crate::query::heat::{Heat, HeatBy, SECOND};
@@ -122,7 +123,7 @@ fn names(view: &TimeState, heat: &Heat, packing: RowPacking, on: &mut Canvas<'_>
         let Some(lane) = heat.lanes.get(row).filter(|_| !sparse || at == cursor) else { continue };
         let style = if at == cursor { on.theme.title } else { on.theme.text };
         let label = clean(&lane.label);
-        let text = fit(&label, room);
+        let text = fit_function(&label, room);
         let pad = if heat.by == HeatBy::Latency { room.saturating_sub(width(&text)) } else { 0 };
         on.put(1 + pad as u16, y, &text, style);
     }

@@ -1,6 +1,7 @@
 //! The line below the table: the search, or details of the row under the cursor.
 
 use crate::lang::counted;
+use crate::panel::function_name::fit_function;
 use crate::panel::text::{clean, fit, fit_end, width};
 use crate::panel::unit::{percent, thousands};
 use crate::ui::input::commands::general;
@@ -62,7 +63,7 @@ fn line_details(model: &Model, room: usize) -> Option<String> {
         Some(diff) => format!("{} {}  {own}", diff.verdict.sign(), diff.verdict.meaning()),
         None => format!("{own}  {total}"),
     };
-    let name = fit(&name, room.saturating_sub(width(&figures) + 2).max(room / 3));
+    let name = fit_function(&name, room.saturating_sub(width(&figures) + 2).max(room / 3));
     let mut text = format!("{name}  {figures}");
     if line.depth == 0 && line.diff.is_some() && width(&text) + 2 + width(&total) <= room {
         text.push_str(&format!("  {total}"));

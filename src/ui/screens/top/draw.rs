@@ -5,6 +5,7 @@ use ratatui::style::{Modifier, Style};
 use crate::event::CPU_CLOCK;
 use crate::filter::Filter;
 use crate::lang::counted;
+use crate::panel::function_name::fit_function;
 use crate::panel::text::{clean, fit, fit_end, width};
 use crate::panel::unit::thousands;
 use crate::panel::{Align, Cell};
@@ -284,7 +285,7 @@ fn symbol(model: &Model, (span, more): (&TopColumnSpan, u16), line: &TopLine, on
         field => (field.cell(line).text().into(), on.theme.text),
     };
     let at = columns::name_at(line);
-    on.put(x + at, 0, &fit(&name, room.saturating_sub(usize::from(at))), style);
+    on.put(x + at, 0, &fit_function(&name, room.saturating_sub(usize::from(at))), style);
 }
 
 /// Returns the signs before a name: forks and fold mark.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
+use crate::record::interpreted::NAME_NOT_READ;
 use crate::session::dso::Dsos;
 use crate::session::{Dso, DsoId, DsoKind, MapId};
 use crate::symbols::Symbolized;
@@ -84,6 +85,19 @@ impl Sym {
             None if self.state == SymState::Sought => Cow::Owned(format!("{} …", self.dso_name)),
             None => Cow::Owned(format!("{:#018x}", self.start)),
         }
+    }
+
+    /// Returns whether it has no name of its own: only bounds, an address, or a mark that its name was not read.
+    pub(crate) fn is_unnamed(&self) -> bool {
+        let is_not_read = || self.function.as_deref() == Some(NAME_NOT_READ);
+        matches!(self.state, SymState::Bounded | SymState::Unknown)
+            || matches!(self.kind, DsoKind::Interpreted(_)) && is_not_read()
+    }
+
+    /// Returns the file of an interpreted function; followed by its line, where the name has that: `shop.js:12`.
+    pub(crate) fn file_of_interpreted(&self) -> Option<&str> {
+        let name = self.function.as_deref().filter(|_| matches!(self.kind, DsoKind::Interpreted(_)))?;
+        name.strip_suffix(')')?.rsplit_once(" (").map(|(_, file)| file)
     }
 
     pub(crate) fn shared_name(&self) -> Arc<str> {

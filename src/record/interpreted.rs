@@ -36,6 +36,11 @@ impl Language {
         }
     }
 
+    /// Returns whether names are read from the memory of the process after a sample, not by the kernel's walk.
+    pub(crate) fn names_are_read_later(self) -> bool {
+        matches!(self, Self::Java | Self::JavaScript)
+    }
+
     /// Returns the name of the mapping of its functions.
     pub(crate) fn dso(self) -> &'static str {
         match self {
@@ -78,6 +83,9 @@ impl Language {
 pub(crate) fn to_dso(address: u64) -> u64 {
     (address & (LANGUAGE_LEN - 1)) + OFFSET
 }
+
+/// Stands for the name of a function that could not be read.
+pub(crate) const NAME_NOT_READ: &str = "(name not read)";
 
 /// Appends the record that names a function.
 pub(crate) fn encode_function(out: &mut Vec<u8>, address: u64, name: &str, trailer: &[u8]) -> Option<()> {

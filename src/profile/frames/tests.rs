@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::profile::marks::Marks;
+use crate::record::interpreted::Language;
 use crate::session::{Origin, Session};
 
 fn frame(ip: u64) -> Frame {
@@ -251,4 +252,29 @@ fn nameless_symbols_are_in_the_order_of_what_is_shown() {
     let (sought, unknown) = (sym(0), sym(1));
     assert_eq!((sought.name(), unknown.name()), ("[unknown] …".into(), "0x0000000000000090".into()));
     assert!(sought.compare(unknown).is_gt() && sought.compare(sym(2)).is_eq());
+}
+
+#[test]
+fn an_interpreted_function_has_a_file() {
+    let file = |name: &str, kind| {
+        let sym = Sym {
+            dso: DsoId(0),
+            kind,
+            dso_name: "[x]".into(),
+            function: Some(name.into()),
+            start: 0,
+            size: 0,
+            state: SymState::Known,
+            dso_label: 0,
+        };
+        sym.file_of_interpreted().map(str::to_owned)
+    };
+    let python = DsoKind::Interpreted(Language::Python);
+    assert_eq!(file("hot_compute (svc.py)", python).as_deref(), Some("svc.py"));
+    assert_eq!(file("<anonymous> (shop.js:12)", python).as_deref(), Some("shop.js:12"));
+    assert_eq!(file("main::__ANON__ ((eval))", python).as_deref(), Some("(eval)"));
+    assert_eq!(
+        [file("usort", python), file("(name not read)", python), file("f (int)", DsoKind::File)],
+        [None, None, None]
+    );
 }

@@ -14,8 +14,8 @@ use crate::filter::{Field, equals};
 use crate::lang::nearest_hint;
 use crate::profile::frames::SymState;
 use crate::profile::{FrameId, NodeId};
-use crate::session::Task;
 use crate::session::containers::Container;
+use crate::session::{DsoKind, Task};
 use crate::symbols::lines::SourceLine;
 
 use super::Data;
@@ -199,7 +199,7 @@ pub(crate) static OF_REPORTS: [ColumnDef; 7] = [
         .of_reports(ColumnKey::Parent)
         .wide(24),
     of(&["srcline"], "Source line", |of, _| line(of, SourceLine::short, place)).of_reports(ColumnKey::Srcline).wide(24),
-    of(&["srcfile"], "Source file", |of, _| line(of, |line| line.file.to_string(), |_, _| String::new()))
+    of(&["srcfile"], "Source file", |of, _| line(of, |line| line.file.to_string(), file))
         .of_reports(ColumnKey::Srcfile)
         .wide(24),
     of(&["socket"], "Socket", |of, _| socket(of)).of_reports(ColumnKey::Socket).number(6),
@@ -257,9 +257,24 @@ fn place(data: Data<'_>, frame: FrameId) -> String {
     let frames = &data.profile.frames;
     let (sym, (_, at)) = (frames.sym(frames.sym_of(frame)), frames.get(frame).place(&data.session.dsos));
     match (&sym.function, sym.state) {
+        // The address of an interpreted function is only a number.
+        _ if matches!(sym.kind, DsoKind::Interpreted(_)) => {
+            sym.file_of_interpreted().unwrap_or(&sym.dso_name).to_owned()
+        }
         (Some(name), SymState::Known) => format!("{name}+{}", sym.offset(at).unwrap_or_default()),
         _ => format!("{}[{at:x}]", sym.dso_name),
     }
+}
+
+/// Returns the file in an interpreted function's name; empty for others.
+fn file(data: Data<'_>, frame: FrameId) -> String {
+    let frames = &data.profile.frames;
+    without_line(frames.sym(frames.sym_of(frame)).file_of_interpreted().unwrap_or_default()).to_owned()
+}
+
+fn without_line(place: &str) -> &str {
+    let parts = place.rsplit_once(':').filter(|(_, line)| line.bytes().all(|byte| byte.is_ascii_digit()));
+    parts.map_or(place, |(file, _)| file)
 }
 
 /// The field of samples with the number of running threads of their process.
@@ -449,6 +464,14 @@ mod tests {
         assert_eq!(
             [of("worker-12"), of("kworker/1:2-mm"), of("7"), of("nginx")],
             ["worker-<N>", "kworker/<N>:<N>-mm", "<N>", "nginx"]
+        );
+    }
+
+    #[test]
+    fn a_file_has_no_line() {
+        assert_eq!(
+            ["svc.py", "shop.js:12", "node:events", ""].map(without_line),
+            ["svc.py", "shop.js", "node:events", ""]
         );
     }
 

@@ -9,6 +9,12 @@ pub(crate) fn name_remedy(kind: DsoKind, path: &str) -> String {
             "run as root, or sysctl kernel.kptr_restrict=0; of a recording: --kallsyms FILE of that machine".to_owned()
         }
         DsoKind::Anon => jit_remedy(path),
+        DsoKind::Interpreted(language) if language.names_are_read_later() => {
+            "names are read soon after a sample; a lower \
+            rate (-F) or fewer processes (-p) leave more time for them"
+                .to_owned()
+        }
+        DsoKind::Interpreted(_) => "their memory was not resident or not complete when the sample was taken".to_owned(),
         _ => format!(
             "{path} is stripped: its package of debug symbols, or DEBUGINFOD_URLS in the environment, names it; of \
              another machine's recording: --symfs DIR"
@@ -29,6 +35,14 @@ fn jit_remedy(path: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::interpreted::Language;
+
+    #[test]
+    fn the_remedy_for_functions_whose_names_were_not_read() {
+        let of = |language| name_remedy(DsoKind::Interpreted(language), "[x]");
+        assert!(of(Language::JavaScript).contains("-F") && of(Language::Java).contains("-F"));
+        assert!(!of(Language::Python).contains("-F") && !of(Language::Python).contains("stripped"));
+    }
 
     #[test]
     fn the_remedy_for_a_jit_names_its_process() {

@@ -14,7 +14,6 @@ use crate::machine::sampler::HostView;
 use crate::machine::triage::{self, MachineFinding, TriageInput};
 use crate::panel::row_order::arrange_by_key;
 use crate::perfdata::EventUnit;
-use crate::profile::frames::SymState;
 use crate::profile::{Acc, NodeId, SiteId};
 use crate::query::cpus::context::VECTORS;
 use crate::query::cpus::{self, CpuAnswer, CpuCounts};
@@ -279,7 +278,7 @@ fn unnamed(data: Data<'_>, fold: &Aggregate) -> Vec<DigestUnnamed> {
             continue;
         }
         let sym = frames.sym(frames.sym_of(data.profile.trie.frame(stack)));
-        if matches!(sym.state, SymState::Bounded | SymState::Unknown) {
+        if sym.is_unnamed() {
             list.entry(sym.dso).or_insert((sym.kind, Acc::default())).1 += acc;
         }
     }

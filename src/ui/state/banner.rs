@@ -8,6 +8,7 @@ use crate::panel::unit::percent;
 use crate::profile::frames::SymState;
 use crate::query::TopLine;
 use crate::query::unnamed::name_remedy;
+use crate::record::interpreted::NAME_NOT_READ;
 use crate::session::{DsoKind, Origin};
 use crate::ui::state::{BannerSubject, Model, Tab};
 
@@ -83,6 +84,10 @@ impl Model {
         let why = self.context.answer.sources.get(&line.dso_path).map(String::as_str);
         match line.kind {
             kind if kind.is_kernel() => "the kernel: its symbols are hidden".to_owned(),
+            DsoKind::Interpreted(language) if language.names_are_read_later() => {
+                format!("{}: the process moved functions before their names were read", line.dso)
+            }
+            DsoKind::Interpreted(_) => format!("{}: names that could not be read", line.dso),
             DsoKind::Anon => format!("{}: JIT code without a map of its symbols", line.dso),
             _ if line.state == SymState::Bounded => format!("{}: stripped", line.dso),
             _ => why.map_or_else(|| format!("{}: no symbols", line.dso), |why| format!("{}: {why}", line.dso)),
@@ -142,5 +147,21 @@ impl Model {
 }
 
 pub(crate) fn is_unnamed(line: &TopLine) -> bool {
-    line.depth == 0 && matches!(line.state, SymState::Bounded | SymState::Unknown) && !line.sym.is_empty()
+    let is_not_read = matches!(line.kind, DsoKind::Interpreted(_)) && &*line.sym == NAME_NOT_READ;
+    let is_unknown = matches!(line.state, SymState::Bounded | SymState::Unknown) && !line.sym.is_empty();
+    line.depth == 0 && (is_unknown || is_not_read)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::interpreted::Language;
+
+    #[test]
+    fn a_function_whose_name_was_not_read_has_no_name() {
+        let line = |kind, sym: &str| TopLine { kind, sym: sym.into(), state: SymState::Known, ..TopLine::staged(1) };
+        let js = DsoKind::Interpreted(Language::JavaScript);
+        assert!(is_unnamed(&line(js, NAME_NOT_READ)));
+        assert!(!is_unnamed(&line(js, "hotCompute (svc.js)")) && !is_unnamed(&line(DsoKind::File, NAME_NOT_READ)));
+    }
 }

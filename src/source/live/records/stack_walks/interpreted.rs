@@ -206,7 +206,7 @@ impl InterpretedFrames {
     fn describe(&mut self, language: Language, out: &mut RecordOutput<'_, '_>) {
         if !self.described.contains(&language) {
             self.described.push(language);
-            self.tell(language.address(UNREAD), "(name not read)", out);
+            self.tell(language.address(UNREAD), interpreted::NAME_NOT_READ, out);
             self.tell(language.address(OTHERS), "(other functions)", out);
         }
     }

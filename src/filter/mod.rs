@@ -68,13 +68,29 @@ impl Atom {
 
 /// Writes a clause that compares a field with a text, which may contain quotes.
 pub(crate) fn equals(field: &str, value: &str) -> String {
+    compared(field, "==", value)
+}
+
+fn compared(field: &str, op: &str, value: &str) -> String {
     if !value.contains('"') {
-        format!("{field} == \"{value}\"")
+        format!("{field} {op} \"{value}\"")
     } else if !value.contains('\'') {
-        format!("{field} == '{value}'")
+        format!("{field} {op} '{value}'")
     } else {
         format!("{field} ~ \"{}\"", value.replace('"', "?"))
     }
+}
+
+/// Writes a condition for the sampled function, by its name or a glob. The name of an interpreted function may lack its
+/// file. Braces are part of names, because a list of names is divided at commas.
+pub(crate) fn is_function(name: &str) -> String {
+    let escaped = name.replace('\\', r"\\");
+    let glob: String =
+        escaped.chars().map(|c| if matches!(c, '{' | '}') { format!("[{c}]") } else { c.into() }).collect();
+    let glob = if globset::Glob::new(&glob).is_ok() { glob } else { globset::escape(&escaped) };
+    let matches = compared("sym", "~", &format!("{{{glob},{glob} (*)}}"));
+    // A name may have characters of globs: `operator[]`.
+    if glob == name { matches } else { format!("{} || {matches}", equals("sym", name)) }
 }
 
 /// Joins the texts of filters to that of one that all of them must pass.
@@ -270,6 +286,39 @@ mod tests {
             assert!(Filter::parse(&clause).expect(&clause).atoms()[0].text(text), "{clause}");
             assert!(!Filter::parse(&clause).expect(&clause).atoms()[0].text("other"), "{clause}");
         }
+    }
+
+    #[test]
+    fn functions_by_name_without_their_file_and_by_glob() {
+        let is = |word: &str, name: &str| {
+            let clause = is_function(word);
+            let filter = Filter::parse(&clause).expect(&clause);
+            filter.atoms().iter().any(|atom| atom.text(name))
+        };
+        let name = "hot_compute (svc.py)";
+        for word in ["hot_compute", "hot_compute (svc.py)", "hot*", "hot_compute*", "h?t_compute", "[gh]ot_compute"] {
+            assert!(is(word, name), "{word}");
+        }
+        for word in ["hot_comput", "compute", "Hot_compute", "serve", ""] {
+            assert!(!is(word, name), "{word}");
+        }
+        let names = [
+            "operator[](int)",
+            "a\\b{closure}",
+            "main.F[...]",
+            "say \"a\" 'b'",
+            "foo(char*)",
+            "]",
+            "{",
+            "[",
+            "a[b",
+            "{{closure}}",
+        ];
+        for name in names {
+            assert!(is(name, name) && !is(name, "other"), "{name}");
+            assert!(is(name, &format!("{name} (a.rb)")) || name.contains(['*', '[']), "{name}");
+        }
+        assert!(is("[]", "[] (a.rb)"));
     }
 
     proptest! {

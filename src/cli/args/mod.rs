@@ -27,7 +27,8 @@ use crate::lang::quantity;
 pub(crate) use machine::{CpusArgs, ListArgs, ProbeArgs, StatArgs};
 pub(crate) use recorder::{RecordArgs, RetentionArgs, StoreArg};
 pub(crate) use recording::{
-    DiffArgs, DiffFormat, FrameArgs, NameArgs, OrderSide, RecordingArgs, ReportArgs, SelectionArgs, clauses_of_lists,
+    DiffArgs, DiffFormat, FrameArgs, NameArgs, OrderSide, RecordingArgs, ReportArgs, SelectionArgs, clause_of_name,
+    clauses_of_lists,
 };
 pub(crate) use sampling::Sampling;
 pub(crate) use screens::{LiveArgs, OpenArgs, ViewArgs};

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, ValueEnum};
 
-use crate::filter::equals;
+use crate::filter::{equals, is_function};
 use crate::lang::quantity;
 use crate::query::diff::NormalizeBy;
 use crate::report::diff::Compute;
@@ -197,7 +197,7 @@ pub(crate) struct SelectionArgs {
     /// Only samples in these DSOs
     #[arg(short = 'd', long = "dsos", alias = "dso", value_name = "NAMES")]
     pub(crate) dsos: Option<String>,
-    /// Only samples in these functions
+    /// Only samples in these functions: names or globs; interpreted functions also without their file
     #[arg(short = 'S', long = "symbols", alias = "symbol", value_name = "NAMES")]
     pub(crate) symbols: Option<String>,
     /// Only these processes
@@ -220,10 +220,15 @@ pub(crate) struct SelectionArgs {
     pub(crate) event: Option<String>,
 }
 
+/// Returns a condition for one name of a list of comms, DSOs or functions.
+pub(crate) fn clause_of_name(field: &str, name: &str) -> String {
+    if field == "sym" { is_function(name.trim()) } else { equals(field, name.trim()) }
+}
+
 /// Returns lists of comms, DSOs and functions as filter conditions.
 pub(crate) fn clauses_of_lists(lists: [&Option<String>; 3]) -> impl Iterator<Item = String> {
     let one_of = |(field, list): (&str, &Option<String>)| {
-        let one = |name: &str| equals(field, name.trim());
+        let one = |name: &str| clause_of_name(field, name);
         let list = list.as_ref()?;
         Some(format!("({})", list.split(',').map(one).collect::<Vec<_>>().join(" || ")))
     };

@@ -49,6 +49,7 @@ pub(crate) fn run(args: ExportArgs) -> anyhow::Result<u8> {
 }
 
 fn input<'a>(args: &ExportArgs, loaded: &'a Offline, event: usize, title: &'a str) -> anyhow::Result<ExportInput<'a>> {
+    args.which.warn_of_unknown_names(loaded);
     let core = loaded.ingest.core();
     let attr = &core.events[event].attr;
     let (period, frequency) = match Rate::of(attr) {
@@ -85,6 +86,7 @@ fn perfdata(args: &ExportArgs, opened: input::Opened) -> anyhow::Result<u8> {
         }
         let loaded = opened.load(IntakeOptions::default())?;
         let events = chosen_events(&loaded, &args.which)?;
+        args.which.warn_of_unknown_names(&loaded);
         let mut list = vec![false; loaded.ingest.core().profile.len()];
         symbol_stacks::samples(loaded.data(), args.which.filter(&loaded)?, |row| {
             list[row.at as usize] = events.contains(&usize::from(row.event));

@@ -127,6 +127,7 @@ impl Rows {
         samples(loaded.data(), None, |row| list.push(row));
         let first = list.first().map_or(0, |row| row.at);
         let mut printed = vec![false; list.len()];
+        args.which.warn_of_unknown_names(loaded);
         samples(loaded.data(), args.which.filter(loaded)?, |row| {
             printed[(row.at - first) as usize] = events.contains(&usize::from(row.event));
         });

@@ -17,8 +17,10 @@ use crate::filter::{Filter, KnownFields};
 use crate::kernel;
 use crate::kernel::attr::{Flag, sample};
 use crate::kernel::privilege;
+use crate::lang::nearest_hint;
 use crate::perfdata::EventDesc;
 use crate::perfdata::features::bit;
+use crate::profile::SymId;
 use crate::query::time_range::{RangeClock, RangeError, TimeRange};
 use crate::record::in_place::u64_at;
 use crate::session::hosts::PerHost;
@@ -29,7 +31,7 @@ use crate::symbols::trust::same_file::{self, RecordedTimes};
 use crate::symbols::{NameForm, SymbolOptions, door};
 
 use crate::cli::args::listed::usual_input;
-use crate::cli::args::{NameArgs, RecordingArgs, SelectionArgs, clauses_of_lists};
+use crate::cli::args::{NameArgs, RecordingArgs, SelectionArgs, clause_of_name, clauses_of_lists};
 use crate::cli::commands::list::containers;
 use crate::cli::output::complain;
 use crate::cli::{Usage, usage};
@@ -309,6 +311,34 @@ impl SelectionArgs {
         Self { cpu: self.cpu.clone(), time: self.time.clone(), ..Self::default() }
     }
 
+    /// Warns of names of comms, DSOs and functions that the recording does not have; returns whether there are any.
+    pub(crate) fn warn_of_unknown_names(&self, loaded: &Offline) -> bool {
+        let data = loaded.data();
+        let syms = || (0..data.profile.frames.n_syms() as u32).map(|sym| data.profile.frames.sym(SymId(sym)));
+        let comms =
+            |names: &mut Vec<String>| names.extend(data.session.tasks().iter().map(|task| task.comm.to_string()));
+        let dsos = |names: &mut Vec<String>| names.extend(syms().map(|sym| sym.dso_name.to_string()));
+        let functions = |names: &mut Vec<String>| names.extend(syms().map(|sym| sym.name().into_owned()));
+        let lists: [(&str, &str, &Option<String>, &dyn Fn(&mut Vec<String>)); 3] = [
+            ("comm", "thread", &self.comms, &comms),
+            ("dso", "DSO", &self.dsos, &dsos),
+            ("sym", "function", &self.symbols, &functions),
+        ];
+        let mut is_any = false;
+        for (field, what, list, collect) in lists {
+            let Some(list) = list else { continue };
+            let mut names = Vec::new();
+            collect(&mut names);
+            names.sort_unstable();
+            names.dedup();
+            for why in list.split(',').filter_map(|word| unknown(field, what, word.trim(), &names)) {
+                complain(&why);
+                is_any = true;
+            }
+        }
+        is_any
+    }
+
     /// Joins all options; `time` is the condition of `--time`.
     fn parse(
         &self,
@@ -334,6 +364,14 @@ impl SelectionArgs {
         let parsed = self.filter.as_deref().map(|text| Filter::parse_with(text, KnownFields::Any));
         parsed.is_some_and(|filter| filter.is_ok_and(|filter| filter.needs_fields()))
     }
+}
+
+/// Returns a message with similar names if a word of a list matches none of the names.
+fn unknown(field: &str, what: &str, word: &str, names: &[String]) -> Option<String> {
+    // All clauses of a word are alternatives.
+    let filter = Filter::parse(&clause_of_name(field, word)).ok()?;
+    let is_known = names.iter().any(|name| filter.atoms().iter().any(|atom| atom.text(name)));
+    (!is_known).then(|| format!("no {what} is named {word}{}", nearest_hint(word, names.iter().map(String::as_str))))
 }
 
 /// Returns time ranges in the filter language, in nanoseconds from the start of the session.
@@ -363,6 +401,17 @@ mod tests {
         // A copied file, and a recording from before a reboot.
         assert_eq!((least_of(100 * minute, 102 * minute), least_of(100 * minute, 7 * minute)), (None, None));
         assert_eq!(least_of(second, second), Some(0));
+    }
+
+    #[test]
+    fn a_name_that_matches_nothing_has_near_ones() {
+        let names = ["hot_compute (svc.py)", "serve (svc.py)", "operator[](int)"].map(str::to_owned);
+        for known in ["hot_compute", "hot*", "hot_compute (svc.py)", "*(svc.py)", "operator[](int)"] {
+            assert_eq!(unknown("sym", "function", known, &names), None, "{known}");
+        }
+        let why = unknown("sym", "function", "hot_comput", &names);
+        assert_eq!(why.as_deref(), Some("no function is named hot_comput; nearest: hot_compute (svc.py)"));
+        assert!(unknown("comm", "thread", "hot*", &names).is_some(), "names of threads are not globs");
     }
 
     #[test]

@@ -202,6 +202,11 @@ impl<'a> EventRows<'a> {
         rows.sort_by_cached_key(|row| (Reverse(row.children.period), depth(row)));
     }
 
+    /// Returns whether no sample passes the filters.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.top.total.samples == 0
+    }
+
     pub(crate) fn table(&self) -> TopTable<'_> {
         TopTable {
             data: self.data,

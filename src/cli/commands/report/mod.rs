@@ -15,6 +15,7 @@ use crate::lang::{counted, nearest_hint};
 use crate::panel;
 use crate::perfdata::EventDesc;
 use crate::perfdata::LATENCY;
+use crate::profile::SymId;
 use crate::query::rows::top_table::TopField;
 use crate::query::tree::heaviest_chain::ApartBy;
 use crate::query::tree::stack_marks::{StackMarks, StackRules};
@@ -172,7 +173,11 @@ pub(crate) fn run(args: ReportArgs) -> anyhow::Result<u8> {
         return coverage(&loaded, args.format);
     }
     let which = &args.which;
-    let only = OnlyValue::of(&keys, which.comms.as_deref(), which.dsos.as_deref(), which.symbols.as_deref());
+    // Several functions may match a glob, or a name without its file.
+    let frames = &loaded.data().profile.frames;
+    let is_whole = |name: &&str| (0..frames.n_syms() as u32).any(|sym| *frames.sym(SymId(sym)).name() == **name);
+    let symbols = which.symbols.as_deref().filter(is_whole);
+    let only = OnlyValue::of(&keys, which.comms.as_deref(), which.dsos.as_deref(), symbols);
     let first_key = args.sort.as_ref().and_then(|sort| ColumnKey::parse_list(sort.split(',').next()?).ok());
     let shape = ReportShape {
         options: &args.more,
@@ -220,15 +225,20 @@ fn print_events(
         let lost = |event| loaded.ingest.core().profile.ledger.lost_of(event);
         print(&stdio::head(events(loaded).into_iter().map(lost).sum(), &shape.only))?;
     }
-    let (mut objects, mut tables) = (Vec::new(), Vec::new());
+    let (mut objects, mut tables, mut is_empty) = (Vec::new(), Vec::new(), true);
     for event in chosen_events(loaded, &args.which)? {
         let rows = EventRows::new(loaded, event, &samples, whole.as_ref(), shape);
+        is_empty &= rows.is_empty();
         match args.format {
             OutputFormat::Json => objects.push(rows.object(shape)),
             OutputFormat::Csv => tables.push((&*loaded.event_names[event], rows.table().table(shape.limit))),
             OutputFormat::Text => rows.write(shape, print)?,
         }
         std::mem::forget(rows);
+    }
+    if samples.is_filtered() && !args.which.warn_of_unknown_names(loaded) && is_empty {
+        let callees = if args.which.symbols.is_some() { "; --where 'stack ~ \"NAME*\"' includes callees" } else { "" };
+        complain(&format!("no samples match the filters{callees}"));
     }
     match args.format {
         OutputFormat::Json => print_json(&json::report(name, objects)),

@@ -25,6 +25,7 @@ pub(crate) mod parallel;
 pub mod question;
 pub mod rows;
 pub mod search;
+pub(crate) mod stack_gaps;
 #[cfg(test)]
 pub(crate) mod staged;
 pub mod time_range;

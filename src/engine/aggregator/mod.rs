@@ -14,6 +14,7 @@ use std::time::Duration;
 use crate::kernel::{monotonic_ns, own_cpu_ns};
 use crate::query::Data;
 use crate::query::answer::Cost;
+use crate::query::stack_gaps;
 use crate::session::{EndReason, TimeMark, marks};
 use crate::source::{Batch, Control, Info, RunState, SamplingState, SourceEvent};
 use crate::symbols::spaces::WalkFigures;
@@ -229,7 +230,10 @@ impl Aggregator {
                 self.events.count(&counts, self.ingest.core().slots());
                 self.fresh.data = true;
             }
-            SourceEvent::Walks(figures) => self.walked = Some(figures),
+            SourceEvent::Walks(figures) => {
+                stack_gaps::of_interpreters(&figures.tables).for_each(|note| self.note(note));
+                self.walked = Some(figures);
+            }
             SourceEvent::ViewFilter(filter) => _ = self.links.notices.send(Notice::View(filter)),
             SourceEvent::Note(note) => self.note(note),
             SourceEvent::Reply(reply) => self.reply(reply),

@@ -27,7 +27,7 @@ fn check(processes: &[SurveyedProcess]) -> Check {
     let versions = versions.join(", ");
     let Some(((language, why), _)) = others.first_key_value() else {
         return good(if versions.is_empty() {
-            "no process runs CPython, PHP, Ruby, Perl, Java or Node".to_owned()
+            "no process runs CPython, PHP, Ruby, Perl, Java or Node now".to_owned()
         } else {
             versions
         });
@@ -38,24 +38,7 @@ fn check(processes: &[SurveyedProcess]) -> Check {
         let more = if pids.len() > PIDS { format!(" and {} more", pids.len() - PIDS) } else { String::new() };
         parts.push(format!("native frames of {} in pid {}{more}: {why}", language.name(), list.join(", ")));
     }
-    limited(parts.join("; "), remedy(*language, *why))
-}
-
-fn remedy(language: Language, why: NotWalked) -> &'static str {
-    match why {
-        NotWalked::Version if language == Language::Php => "Run the program with PHP 7.4 to 8.4.",
-        NotWalked::Version if language == Language::Ruby => "Run the program with Ruby 2.7 to 3.4.",
-        NotWalked::Version if language == Language::Perl => "Run the program with Perl 5.32 to 5.42.",
-        NotWalked::Version if language == Language::Java => "Write a perf map by jcmd PID Compiler.perfmap.",
-        NotWalked::Version if language == Language::JavaScript => "Start the program with node --perf-basic-prof.",
-        NotWalked::Version => "Run the program with CPython 3.8 to 3.13, or 3.12 and later with python -X perf.",
-        NotWalked::Unreadable => "Run as root or as the user of the process; see kernel.yama.ptrace_scope.",
-        NotWalked::NotBegun | NotWalked::Delayed | NotWalked::NoRoom => "Try again when the program runs.",
-        NotWalked::NotFound if language == Language::JavaScript => "Start the program with node --perf-basic-prof.",
-        NotWalked::NotFound if language == Language::Perl => "Run the program with glibc.",
-        NotWalked::NotFound if language == Language::Ruby => "Run the program with Ruby as its distribution builds it.",
-        NotWalked::NotFound => "Start the program with python -X perf (3.12 and later).",
-    }
+    limited(parts.join("; "), why.remedy(*language))
 }
 
 #[cfg(test)]
@@ -83,7 +66,7 @@ mod tests {
             "1 × python 3.8, 2 × python 3.11, 1 × php 8.2; native frames of python in pid 9: this version is not \
              supported; native frames of python in pid 4, 5, 6 and 2 more: this user may not read its memory"
         );
-        assert_eq!(found.remedy, remedy(Language::Python, NotWalked::Version));
+        assert_eq!(found.remedy, NotWalked::Version.remedy(Language::Python));
     }
 
     #[test]

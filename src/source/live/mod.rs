@@ -22,7 +22,7 @@ mod summed_calls;
 pub mod target;
 pub(crate) mod throttle;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,9 +36,11 @@ use crate::kernel::sys::{Errno, Sys};
 use crate::kernel::{cgroup, monotonic_ns, procfs};
 use crate::lang::counted;
 use crate::record::SampleId;
+use crate::record::interpreted::Language;
 use crate::record::kinds::encode_cgroup;
 use crate::session::EndReason;
 use crate::session::containers::NamedContainer;
+use crate::symbols::languages::survey;
 
 use super::{Batch, Control, Info, Progress, SamplingState, Source, SourceError, SourceEvent, Waker};
 use attach::{Attachment, CounterReadings};
@@ -59,6 +61,8 @@ use target::family::Family;
 
 /// The interval of checking threads, CPUs and losses.
 const HOUSEKEEPING_NS: u64 = 1_000_000_000;
+/// The number of threads up to which those of a target are looked at before sampling begins.
+const FEW: usize = 64;
 
 /// The settings of a live session.
 #[derive(Debug, Default)]
@@ -142,6 +146,7 @@ impl LiveSource {
     /// Opens everything; sampling begins with the first [`Source::next`].
     pub fn start(mut config: LiveConfig, sys: Box<dyn Sys>, rights: Rights) -> Result<Self, OpenError> {
         limits::raise_files(0);
+        let requested = config.chains;
         let (chains, walks, note) = stack_walks::for_events(&config)?;
         let target = config.target;
         let sees_all = config.events.iter().any(|event| event.machine_wide);
@@ -210,6 +215,9 @@ impl LiveSource {
         };
         source.open_all()?;
         source.info = info(&source.attachment, &source.target, &source.chosen, source.inherit, start);
+        if matches!(requested, CallGraph::Fp | CallGraph::Dwarf(_)) {
+            source.info.notes.extend(source.note_languages());
+        }
         let left = probes::left_over().len();
         if left > 0 {
             let note = format!(
@@ -250,6 +258,22 @@ impl LiveSource {
         out
     }
 
+    /// Returns a note if chosen processes have functions of languages, which only tables show.
+    fn note_languages(&self) -> Option<String> {
+        if !(1..=FEW).contains(&self.known_tasks.len()) {
+            return None;
+        }
+        let pids: BTreeSet<i32> = self.known_tasks.iter().filter_map(|tid| procfs::tgid(*tid)).collect();
+        let names: Vec<&str> = survey::languages(pids).into_iter().map(Language::name).collect();
+        let languages = names.join(", ");
+        (!names.is_empty()).then(|| {
+            format!(
+                "functions of {languages} are not shown: they need unwind tables; omit --call-graph, or use --call-graph \
+                 tables"
+            )
+        })
+    }
+
     /// Returns a handle to how the command ends, valid after the source is dropped; without a command, success.
     pub(crate) fn fate(&self) -> ExitOutcome {
         let held = self.held.as_ref().map(HeldCommand::fate);
@@ -284,7 +308,6 @@ impl LiveSource {
             self.open_cpu(cpu, &whos)?;
         }
         // The first stacks of chosen processes are whole, if these are few.
-        const FEW: usize = 64;
         let is_few = (1..=FEW).contains(&self.known_tasks.len()) && self.attachment.is_on_tasks();
         if let Some(walks) =
             self.attachment.walks.as_mut().filter(|_| is_few && (self.held.is_none() || self.is_beside))
@@ -422,6 +445,7 @@ impl Source for LiveSource {
             batch.events.push(SourceEvent::Counts(counts));
             batch.events.extend(self.attachment.may_lack_records().then_some(SourceEvent::UnknownLosses));
             batch.events.push(SourceEvent::CpuCounts(self.attachment.cpu_counts()));
+            batch.events.extend(self.attachment.walks.as_mut().and_then(StackWalks::tell).map(SourceEvent::Walks));
             self.read_calls(false, batch);
             self.attachment.calls = None;
             batch.complete_until = Some(u64::MAX);

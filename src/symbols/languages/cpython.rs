@@ -87,6 +87,7 @@ fn known(minor: u8) -> Option<(RuntimeLayout, Tree)> {
 }
 
 const STATE: &[u8] = b"_PyRuntime";
+const LOOP: &[u8] = b"_PyEval_EvalFrameDefault";
 
 impl CpythonFile {
     /// Recognizes the interpreter by its symbols; `None` for other files. Returns its minor version; fails if the types
@@ -94,17 +95,19 @@ impl CpythonFile {
     pub(super) fn of(program: &ElfProgram<'_>, bytes: &[u8]) -> Option<(u8, Result<Self, NotWalked>)> {
         let elf = program.elf.as_ref()?;
         let (mut state, mut code_type, mut version, mut loops) = (None, None, None, [(0, 0); 2]);
-        let counts = dynamic_symbols(program, STATE, &[b"Py", b"_Py"], |name, address, size| match name {
+        let counts = dynamic_symbols(program, LOOP, &[b"Py", b"_Py"], |name, address, size| match name {
             STATE => state = Some(address),
             b"PyCode_Type" => code_type = Some(address),
             b"Py_Version" => version = Some(address),
-            b"_PyEval_EvalFrameDefault" => loops[0] = (address, size),
+            LOOP => loops[0] = (address, size),
             _ => {}
         })?;
-        let (state, code_type) = (state?, code_type?);
+        let code_type = code_type?;
         if loops[0].1 == 0 {
             return None;
         }
+        // 3.6 has this loop, but not yet the state of all interpreters.
+        let Some(state) = state else { return Some((6, Err(NotWalked::Version))) };
         let is_cold = |name: &[u8]| name.starts_with(b"_PyEval_EvalFrameDefault.cold");
         let cold = elf.symbols().find(|symbol| symbol.name_bytes().is_ok_and(is_cold));
         loops[1] = cold.map_or((0, 0), |symbol| (symbol.address(), symbol.size()));

@@ -2,6 +2,7 @@
 
 use crate::kernel::procfs::ProcMapping;
 use crate::kernel::walk::runtime::{WalkPart, WalkParts};
+use crate::record::interpreted::Language;
 use crate::symbols::elf::program::{ElfProgram, Segment};
 
 pub(crate) mod code_names;
@@ -35,6 +36,26 @@ pub(crate) enum NotWalked {
     Delayed,
     #[error("too many interpreters are walked already")]
     NoRoom,
+}
+
+impl NotWalked {
+    /// Returns what to do about it, as a sentence.
+    pub(crate) fn remedy(self, language: Language) -> &'static str {
+        match self {
+            Self::Version if language == Language::Php => "Run the program with PHP 7.4 to 8.4.",
+            Self::Version if language == Language::Ruby => "Run the program with Ruby 2.7 to 3.4.",
+            Self::Version if language == Language::Perl => "Run the program with Perl 5.32 to 5.42.",
+            Self::Version if language == Language::Java => "Write a perf map by jcmd PID Compiler.perfmap.",
+            Self::Version if language == Language::JavaScript => "Start the program with node --perf-basic-prof.",
+            Self::Version => "Run the program with CPython 3.8 to 3.13, or 3.12 and later with python -X perf.",
+            Self::Unreadable => "Run as root or as the user of the process; see kernel.yama.ptrace_scope.",
+            Self::NotBegun | Self::Delayed | Self::NoRoom => "Try again when the program runs.",
+            Self::NotFound if language == Language::JavaScript => "Start the program with node --perf-basic-prof.",
+            Self::NotFound if language == Language::Perl => "Run the program with glibc.",
+            Self::NotFound if language == Language::Ruby => "Run the program with Ruby as its distribution builds it.",
+            Self::NotFound => "Start the program with python -X perf (3.12 and later).",
+        }
+    }
 }
 
 /// Reads bytes as the inputs that processes write; the first byte selects a file, its table of offsets, or a walk.

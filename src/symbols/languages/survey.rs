@@ -1,12 +1,13 @@
 //! The interpreters of this machine's processes, without walking them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::NotWalked;
 use super::prober::{ProbeJob, Prober};
 use super::runtime_file::{FoundRuntime, LanguageVersion, RuntimeFile};
 use crate::kernel::procfs::{self, ProcMapping};
+use crate::record::interpreted::Language;
 use crate::symbols::bytes::Bytes;
 use crate::symbols::trust::find_file;
 
@@ -46,6 +47,20 @@ fn process(pid: i32, files: &mut HashMap<(u32, u32, u64), Recognized>, prober: &
         Err(why) => Err(why),
     };
     Some(SurveyedProcess { pid, version, walked })
+}
+
+/// Returns the languages whose interpreters these processes have mapped, without reading their memory.
+pub(crate) fn languages(pids: impl IntoIterator<Item = i32>) -> BTreeSet<Language> {
+    let mut files = HashMap::new();
+    let mut language = |pid: i32, map: &ProcMapping| {
+        let file = files.entry((map.major, map.minor, map.inode)).or_insert_with(|| recognize(pid, map));
+        Some(file.as_ref()?.0.language)
+    };
+    let mut of = |pid| {
+        let maps = procfs::exec_maps(pid);
+        maps.iter().filter(|map| map.inode != 0).find_map(|map| language(pid, map))
+    };
+    pids.into_iter().filter_map(|pid| of(pid)).collect()
 }
 
 fn recognize(pid: i32, map: &ProcMapping) -> Recognized {

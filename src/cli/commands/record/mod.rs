@@ -24,6 +24,7 @@ use crate::panel::unit;
 use crate::perfdata::build_ids;
 use crate::perfdata::features;
 use crate::profile::Ledger;
+use crate::query::stack_gaps;
 use crate::record::SampleId;
 use crate::record::in_place::u64_at;
 use crate::record::kinds::{HEADER, Header, encode, types};
@@ -34,6 +35,7 @@ use crate::source::live::containers::Scanner;
 use crate::source::{Batch, Control, Info, Progress, Source, SourceError, SourceEvent};
 
 use crate::symbols::SymbolOptions;
+use crate::symbols::spaces::WalkFigures;
 
 use crate::cli::args::RecordArgs;
 use crate::cli::output::complain;
@@ -91,6 +93,11 @@ pub(crate) fn run(mut args: RecordArgs) -> anyhow::Result<u8> {
             unit::bytes(recorder.bytes),
             if args.is_streamed() { "standard output".into() } else { path.display().to_string() }
         ));
+        if let Some(walks) = &recorder.walks {
+            stack_gaps::of_interpreters(&walks.tables)
+                .chain(stack_gaps::of_walks(walks))
+                .for_each(|note| complain(&note));
+        }
     }
     drop(source);
     Ok(fate.code(stop.load(Ordering::Relaxed)))
@@ -135,6 +142,7 @@ struct Recorder<'a> {
     written_losses: Vec<u64>,
     bytes: u64,
     span: (u64, u64),
+    walks: Option<WalkFigures>,
 }
 
 impl<'a> Recorder<'a> {
@@ -166,6 +174,7 @@ impl<'a> Recorder<'a> {
             written_losses: Vec::new(),
             bytes: 0,
             span: (u64::MAX, 0),
+            walks: None,
         })
     }
 
@@ -205,6 +214,7 @@ impl<'a> Recorder<'a> {
                 }
                 SourceEvent::UnknownLosses => self.ledger.has_unknown_losses = true,
                 SourceEvent::Note(note) => complain(note),
+                SourceEvent::Walks(walks) => self.walks = Some(walks.clone()),
                 SourceEvent::Containers(list) => {
                     let is_new = |named: &&NamedContainer| self.named.get(&named.root) != Some(named);
                     let fresh: Vec<NamedContainer> = list.iter().filter(is_new).cloned().collect();

@@ -17,6 +17,7 @@ use crate::perfdata::EventDesc;
 use crate::perfdata::LATENCY;
 use crate::profile::SymId;
 use crate::query::rows::top_table::TopField;
+use crate::query::stack_gaps;
 use crate::query::tree::heaviest_chain::ApartBy;
 use crate::query::tree::stack_marks::{StackMarks, StackRules};
 use crate::query::{ColumnKey, column};
@@ -171,6 +172,9 @@ pub(crate) fn run(args: ReportArgs) -> anyhow::Result<u8> {
     }
     if args.coverage {
         return coverage(&loaded, args.format);
+    }
+    if has_chains {
+        stack_gaps::of_processes(loaded.data()).iter().for_each(|note| complain(note));
     }
     let which = &args.which;
     // Several functions may match a glob, or a name without its file.

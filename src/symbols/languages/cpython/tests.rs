@@ -64,6 +64,16 @@ fn a_mapping_with_the_interpreter_tells_where_it_is() {
     assert_eq!(bias("400000-400100 r-xp 00000000 08:01 7 /python"), None);
 }
 
+/// The Python of this machine, without the symbol that 3.6 lacks.
+#[test]
+fn a_file_without_the_state_of_all_interpreters_is_3_6() {
+    let Ok(mut bytes) = std::fs::read("/usr/bin/python3") else { return };
+    let Some(at) = memchr::memmem::find(&bytes, b"\0_PyRuntime\0") else { return };
+    bytes[at + 2] = b'X';
+    let found = CpythonFile::of(&ElfProgram::of(&bytes).expect("a program"), &bytes);
+    assert_eq!(found, Some((6, Err(NotWalked::Version))));
+}
+
 #[test]
 fn the_state_of_threads_is_found_at_the_same_place_in_each() {
     let found = |above, below| file().slot(BIAS, &Pieces(process(above, below)));

@@ -119,7 +119,7 @@ fn losses(model: &Model, theme: &Theme) -> Vec<Styled> {
             "if all were busy",
             thousands(ledger.expected),
             false,
-            &format!("rate × CPUs × seconds; {} arrived, idle CPUs give few or none", percent(share)),
+            &format!("rate × CPUs × seconds; {} arrived: idle CPUs and sleeping tasks have no samples", percent(share)),
         );
     }
     let (lost, _) = ledger.lost_samples();
@@ -131,7 +131,7 @@ fn losses(model: &Model, theme: &Theme) -> Vec<Styled> {
         row("lost by units", thousands(lost), true, &meaning);
     }
     row("throttled", thousands(ledger.throttled), ledger.throttled > 0, "times the kernel slowed an event down");
-    row("queue full", thousands(ledger.queue_full), ledger.queue_full > 0, "rounds that waited in the ring buffers");
+    row("queue full", thousands(ledger.queue_full), ledger.queue_full > 0, "batches that waited for processing");
     if let Some(walked) = answer.walked.as_ref().filter(|walked| walked.ends.all() > 0) {
         let broken = walked.ends.broken_percent();
         row(

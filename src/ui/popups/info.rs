@@ -89,7 +89,7 @@ fn walks(walked: &WalkFigures, row: &mut impl FnMut(&str, &str)) {
                 format!("{} of {section}, {}", counted(*rows as u64, "row"), bytes(8 * *rows as u64))
             }
             TableOutcome::Without(why) => format!("none: {why}; by frame pointers"),
-            TableOutcome::Coming => "being made; until then by frame pointers".to_owned(),
+            TableOutcome::Coming => "being made; until then by frame pointers, so stacks may break off".to_owned(),
             TableOutcome::Full(rows) => format!("no room for its {}; by frame pointers", counted(*rows as u64, "row")),
         };
         let processes = if file.processes == 1 { "process" } else { "processes" };

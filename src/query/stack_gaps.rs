@@ -94,6 +94,8 @@ mod tests {
 
     use super::*;
     use crate::kernel::walk::WalkEnds;
+    use crate::profile::Frame;
+    use crate::query::staged::Staged;
     use crate::record::interpreted::Language;
     use crate::symbols::languages::runtime_file::LanguageVersion;
     use crate::symbols::spaces::{FileTable, InterpreterFigures};
@@ -118,6 +120,29 @@ mod tests {
             )
         );
         assert!(of_walks(&walks(10, 90, Vec::new())).is_some_and(|note| note.contains("--call-graph dwarf")));
+    }
+
+    #[test]
+    fn processes_with_mostly_broken_stacks_have_notes() {
+        let mut staged = Staged::default();
+        let root = staged.profile.frames.intern(Frame { map: MapId::BROKEN, caller: false, ip: 0 });
+        let root = staged.profile.trie.child(NodeId::ROOT, root);
+        let leaf = staged.stack(&["leaf"]);
+        let leaf = staged.profile.trie.frame(leaf);
+        let broken = staged.profile.trie.child(root, leaf);
+        for (pid, cut, all) in [(1, 60, 100), (2, 40, 100), (3, 40, 40)] {
+            let site = staged.site_at(pid, broken);
+            for time in 0..all {
+                if time < cut {
+                    staged.profile.push(time, site, 1, 0, 0);
+                } else {
+                    staged.sample(time, pid, &["main", "leaf"], 1);
+                }
+            }
+        }
+        let notes = of_processes(staged.data());
+        assert_eq!(notes.len(), 1, "{notes:?}");
+        assert!(notes[0].starts_with("60.0 % of the stacks of ") && notes[0].contains("(1)"), "{notes:?}");
     }
 
     #[test]

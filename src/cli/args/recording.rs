@@ -197,7 +197,7 @@ pub(crate) struct SelectionArgs {
     /// Only samples in these DSOs
     #[arg(short = 'd', long = "dsos", alias = "dso", value_name = "NAMES")]
     pub(crate) dsos: Option<String>,
-    /// Only samples in these functions: names or globs; interpreted functions also without their file
+    /// Only samples in these functions, by name (the file may be omitted) or glob
     #[arg(short = 'S', long = "symbols", alias = "symbol", value_name = "NAMES")]
     pub(crate) symbols: Option<String>,
     /// Only these processes

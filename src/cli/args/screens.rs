@@ -93,7 +93,7 @@ pub(crate) struct First {
     /// Only samples in these DSOs
     #[arg(long, value_name = "NAMES")]
     pub(crate) dsos: Option<String>,
-    /// Only samples in these functions: names or globs
+    /// Only samples in these functions, by name or glob
     #[arg(long, value_name = "NAMES")]
     pub(crate) symbols: Option<String>,
     /// Hide kernel functions

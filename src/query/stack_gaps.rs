@@ -1,4 +1,4 @@
-//! What the stacks of a recording lack, and what would provide it.
+//! Notes about stacks: missing functions of languages, missing callers, and their remedies.
 
 use crate::kernel::walk::WalkEnd;
 use crate::panel::unit::percent;
@@ -47,7 +47,7 @@ pub(crate) fn of_walks(walks: &WalkFigures) -> Option<String> {
     Some(format!("{} of stacks lack callers and end in [broken] ({label}); {remedy}", percent(share)))
 }
 
-/// Returns a note for each process of which most stacks are broken, the one with the most samples first.
+/// Returns notes about processes whose stacks are mostly broken, sorted by samples, highest first.
 pub(crate) fn of_processes(data: Data<'_>) -> Vec<String> {
     let trie = &data.profile.trie;
     let mut is_broken = vec![false; trie.len()];

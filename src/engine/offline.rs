@@ -10,7 +10,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::filter::TraceField;
 use crate::kernel::{own_memory, scoped_thread};
 use crate::perfdata::apart;
-use crate::profile::FrameId;
+use crate::profile::{FrameId, odd_periods};
 use crate::query::{Data, parallel};
 use crate::session::{Dso, DsoId, DsoKind};
 use crate::source::{Batch, Progress, Source, SourceError};
@@ -19,7 +19,7 @@ use crate::symbols::{Problem, Resolver, SymbolOptions};
 use crate::units::kit::FilteredUnit;
 
 use crate::ingest::unit_feed::BlockedBy;
-use crate::ingest::{Ingest, IngestState, IntakeOptions, odd_periods};
+use crate::ingest::{Ingest, IngestState, IntakeOptions};
 
 use super::missing_files::{self, Sought};
 

@@ -90,7 +90,7 @@ pub(crate) fn is_function(name: &str) -> String {
     let glob = if globset::Glob::new(&glob).is_ok() { glob } else { globset::escape(&escaped) };
     let matches = compared("sym", "~", &format!("{{{glob},{glob} (*)}}"));
     // A name may have characters of globs: `operator[]`.
-    if glob == name { matches } else { format!("{} || {matches}", equals("sym", name)) }
+    if globset::escape(name) == name { matches } else { format!("{} || {matches}", equals("sym", name)) }
 }
 
 /// Joins the texts of filters to that of one that all of them must pass.

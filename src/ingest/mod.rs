@@ -9,7 +9,6 @@ mod deferred;
 pub mod derived;
 pub(crate) mod hardware;
 mod intake;
-pub(crate) mod odd_periods;
 pub(crate) mod parallelism;
 mod replay;
 pub mod snapshot;

@@ -22,6 +22,7 @@ mod last_chains;
 pub mod ledger;
 pub mod losses;
 mod marks;
+pub(crate) mod odd_periods;
 mod renames;
 mod retained_stacks;
 mod segments;

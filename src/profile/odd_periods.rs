@@ -3,7 +3,8 @@
 use crate::kernel::perf_event::attr::{SW_CPU_CLOCK, SW_TASK_CLOCK, TYPE_HARDWARE, TYPE_SOFTWARE};
 use crate::lang::thousands;
 use crate::perfdata::EventDesc;
-use crate::profile::Profile;
+
+use super::Profile;
 
 /// An impossible period is this many times the median.
 const FACTOR: u64 = 1000;

@@ -315,20 +315,18 @@ impl SelectionArgs {
     pub(crate) fn warn_of_unknown_names(&self, loaded: &Offline) -> bool {
         let data = loaded.data();
         let syms = || (0..data.profile.frames.n_syms() as u32).map(|sym| data.profile.frames.sym(SymId(sym)));
-        let comms =
-            |names: &mut Vec<String>| names.extend(data.session.tasks().iter().map(|task| task.comm.to_string()));
-        let dsos = |names: &mut Vec<String>| names.extend(syms().map(|sym| sym.dso_name.to_string()));
-        let functions = |names: &mut Vec<String>| names.extend(syms().map(|sym| sym.name().into_owned()));
-        let lists: [(&str, &str, &Option<String>, &dyn Fn(&mut Vec<String>)); 3] = [
-            ("comm", "thread", &self.comms, &comms),
-            ("dso", "DSO", &self.dsos, &dsos),
-            ("sym", "function", &self.symbols, &functions),
+        let comms = || data.session.tasks().iter().map(|task| task.comm.to_string()).collect();
+        let dsos = || syms().map(|sym| sym.dso_name.to_string()).collect();
+        let functions = || syms().map(|sym| sym.name().into_owned()).collect();
+        let of = |list: &Option<String>, names: &dyn Fn() -> Vec<String>| list.clone().map(|list| (list, names()));
+        let lists = [
+            ("comm", "thread", of(&self.comms, &comms)),
+            ("dso", "DSO", of(&self.dsos, &dsos)),
+            ("sym", "function", of(&self.symbols, &functions)),
         ];
         let mut is_any = false;
-        for (field, what, list, collect) in lists {
-            let Some(list) = list else { continue };
-            let mut names = Vec::new();
-            collect(&mut names);
+        for (field, what, list) in lists {
+            let Some((list, mut names)) = list else { continue };
             names.sort_unstable();
             names.dedup();
             for why in list.split(',').filter_map(|word| unknown(field, what, word.trim(), &names)) {

@@ -56,11 +56,11 @@ pub(crate) fn languages(pids: impl IntoIterator<Item = i32>) -> BTreeSet<Languag
         let file = files.entry((map.major, map.minor, map.inode)).or_insert_with(|| recognize(pid, map));
         Some(file.as_ref()?.0.language)
     };
-    let mut of = |pid| {
+    let of = |pid| {
         let maps = procfs::exec_maps(pid);
         maps.iter().filter(|map| map.inode != 0).find_map(|map| language(pid, map))
     };
-    pids.into_iter().filter_map(|pid| of(pid)).collect()
+    pids.into_iter().filter_map(of).collect()
 }
 
 fn recognize(pid: i32, map: &ProcMapping) -> Recognized {

@@ -153,7 +153,7 @@ fn lacks(context: &SessionContext, spec: &'static Spec) -> Option<String> {
     let wants = units::make(spec, &Settings::default()).ok()?.event_requests();
     let there = |want: &&EventRequest| lacks_event(context, want).is_none();
     let is_recorded = context.info.origin == Origin::Recorded;
-    let is_needed = |want: &&EventRequest| !want.optional && !(is_recorded && want.only_live);
+    let is_needed = |want: &&EventRequest| !(want.optional || is_recorded && want.only_live);
     let must: Vec<&EventRequest> = wants.iter().filter(is_needed).collect();
     if must.is_empty() {
         let nothing = !wants.is_empty() && !wants.iter().any(|want| there(&want));

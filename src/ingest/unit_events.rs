@@ -77,9 +77,13 @@ pub fn shared(wants: &[EventRequest], machine_wide: bool) -> Result<SharedEvents
             // A unit without sums, or with other ones, needs each hit.
             let is_same = same.iter().all(|other| other.summed == want.summed);
             event.summed = want.summed.clone().filter(|_| is_same);
-            // A filter that the kernel cannot evaluate is evaluated when the record arrives.
+            // A filter that the kernel cannot evaluate is evaluated when the record arrives; counts have no records.
+            let is_counted = same.iter().any(|want| want.counted);
             if event.tracepoint.is_some() && filter.is_some() {
-                let _ = capture::set(event, filter.as_deref(), &places);
+                let set = capture::set(event, filter.as_deref(), &places);
+                set.or_else(|fault| if is_counted { Err(fault.line()) } else { Ok(()) })?;
+            } else if is_counted && filter.is_some() {
+                return Err(format!("{} has no fields to filter its counts by; use -p, -t or -C", event.name));
             }
             if event.tracepoint.is_none() && want.capture.is_some() {
                 capture::set(event, want.capture.as_deref(), &places).map_err(|fault| fault.line())?;

@@ -915,7 +915,14 @@ fn a_source_of_known_rate() {
             Running(load("rate").env("PERFPROF_LOAD_TO", &said).stdout(Stdio::null()).spawn().expect("starts"));
         until("the load begins", || said.exists());
         // Loads of other tests have the same name.
-        let event = format!("syscalls:sys_enter_getppid/pid=={}/", running.pid());
+        let threads = format!("/proc/{}/task", running.pid());
+        let of_load = |dir: &std::path::Path| {
+            std::fs::read_to_string(dir.join("comm")).is_ok_and(|comm| comm.trim() == "units::the_load")
+        };
+        let mut threads = std::fs::read_dir(threads).expect("it runs").flatten().map(|thread| thread.path());
+        let thread = threads.find(|dir| of_load(dir)).expect("the test harness names the thread");
+        let tid = thread.file_name().expect("a number").to_string_lossy().into_owned();
+        let event = format!("syscalls:sys_enter_getppid/tid=={tid}/");
         let begun = Instant::now();
         let list = answers(&[args, &["-e", &event, "-i", "0.7", "--duration", "2"]].concat());
         let took = begun.elapsed().as_nanos() as u64;
@@ -951,6 +958,22 @@ fn a_source_of_known_rate() {
             assert!((rate * seconds - n).abs() <= 0.01 * n, "{args:?}: {rate} a second of {n} in {seconds}");
         }
     }
+}
+
+/// Counts have no records, so a filter that the kernel cannot evaluate would have no effect.
+#[test]
+fn counts_are_refused_with_a_filter_that_the_kernel_cannot_evaluate() {
+    needs!(traced());
+    let said = |unit: &[&str], event: &str| {
+        let output = program().args(unit).args(["--batch", "--duration", "0.2", "-e", event]).output().expect("runs");
+        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    for (event, remedy) in [("syscalls:sys_enter_getppid/pid==1/", "use tid"), ("page-faults/pid==1/", "use -p, -t")] {
+        let (is_counted, why) = said(&["unit", "stat"], event);
+        assert!(!is_counted && why.contains(remedy), "{event}: {why}");
+    }
+    let (is_recorded, why) = said(&["trace"], "syscalls:sys_enter_getppid/pid==1/");
+    assert!(is_recorded, "records have a process: {why}");
 }
 
 #[test]

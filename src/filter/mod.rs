@@ -93,6 +93,21 @@ pub(crate) fn is_function(name: &str) -> String {
     if globset::escape(name) == name { matches } else { format!("{} || {matches}", equals("sym", name)) }
 }
 
+/// Names of functions, with the meaning of [`is_function`].
+#[derive(Clone, Debug)]
+pub(crate) struct ChosenFunctions(Vec<Filter>);
+
+impl ChosenFunctions {
+    /// Reads names that are separated by commas.
+    pub(crate) fn of(list: &str) -> Self {
+        Self(list.split(',').filter_map(|name| Filter::parse(&is_function(name.trim())).ok()).collect())
+    }
+
+    pub(crate) fn has(&self, function: &str) -> bool {
+        self.0.iter().flat_map(Filter::atoms).any(|atom| atom.text(function))
+    }
+}
+
 /// Joins the texts of filters to that of one that all of them must pass.
 pub(crate) fn all_of(mut texts: Vec<String>) -> Option<String> {
     if texts.len() < 2 {
@@ -290,11 +305,7 @@ mod tests {
 
     #[test]
     fn functions_by_name_without_their_file_and_by_glob() {
-        let is = |word: &str, name: &str| {
-            let clause = is_function(word);
-            let filter = Filter::parse(&clause).expect(&clause);
-            filter.atoms().iter().any(|atom| atom.text(name))
-        };
+        let is = |word: &str, name: &str| ChosenFunctions::of(word).has(name);
         let name = "hot_compute (svc.py)";
         for word in ["hot_compute", "hot_compute (svc.py)", "hot*", "hot_compute*", "h?t_compute", "[gh]ot_compute"] {
             assert!(is(word, name), "{word}");
@@ -319,6 +330,7 @@ mod tests {
             assert!(is(name, &format!("{name} (a.rb)")) || name.contains(['*', '[']), "{name}");
         }
         assert!(is("[]", "[] (a.rb)"));
+        assert!(is("serve, hot*", name) && !is("serve,handle", name));
     }
 
     proptest! {

@@ -294,6 +294,10 @@ fn rows_are_those_of_selected_files_and_functions() {
         // Callers in the same file remain.
         assert_eq!(rows.iter().any(|row| row["sym"] == "main"), option == "--dso");
     }
+    let globs = text(&[file.to_str().expect("text"), "-S", "burn_a*,mai?", "--children", "--format", "json"]);
+    let report: serde_json::Value = serde_json::from_str(&globs).expect("json");
+    let rows = report["events"][0]["rows"].as_array().expect("rows");
+    assert_eq!(rows.iter().map(|row| &row["sym"]).collect::<Vec<_>>(), ["burn_alpha", "main"], "{globs}");
 }
 
 /// The tree of chains in JSON equals that of the text.

@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use crate::engine::offline::Offline;
 use crate::event::format::Format;
+use crate::filter::ChosenFunctions;
 use crate::panel::row_order::arrange_by_key;
 use crate::panel::text::clean;
 use crate::panel::unit::percent;
@@ -60,19 +61,20 @@ pub(crate) struct ReportShape<'a> {
     pub(crate) time: Option<&'a str>,
     /// Columns that are omitted, unless no other key remains.
     pub(crate) only: Vec<OnlyValue<'a>>,
-    /// The files and functions, separated by commas, to which samples and rows are limited.
+    /// The files, separated by commas, to which samples and rows are limited.
     pub(crate) dsos: Option<&'a str>,
-    pub(crate) symbols: Option<&'a str>,
+    /// The same for functions.
+    pub(crate) symbols: Option<ChosenFunctions>,
 }
 
 impl ReportShape<'_> {
     /// Returns whether a row is of a selected file and function. The callers of selected code have rows of their own,
     /// which the selection does not include.
     fn selects(&self, mode: LabelMode, sym: &Sym) -> bool {
-        let lists = |list: Option<&str>, name: &str| list.is_none_or(|list| list.split(',').any(|o| o.trim() == name));
+        let is_in_file = self.dsos.is_none_or(|list| list.split(',').any(|one| one.trim() == &*sym.dso_name));
         match mode {
-            LabelMode::Sym => lists(self.dsos, &sym.dso_name) && lists(self.symbols, &sym.name()),
-            LabelMode::Dso => lists(self.dsos, &sym.dso_name),
+            LabelMode::Sym => is_in_file && self.symbols.as_ref().is_none_or(|names| names.has(&sym.name())),
+            LabelMode::Dso => is_in_file,
             LabelMode::None => true,
         }
     }

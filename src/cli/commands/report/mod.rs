@@ -10,6 +10,7 @@ use regex::Regex;
 use crate::engine::IntakeOptions;
 use crate::engine::offline::Offline;
 use crate::event::base_name;
+use crate::filter::ChosenFunctions;
 use crate::kernel::attr::{TYPE_TRACEPOINT, sample};
 use crate::lang::{counted, nearest_hint};
 use crate::panel;
@@ -197,7 +198,7 @@ pub(crate) fn run(args: ReportArgs) -> anyhow::Result<u8> {
         time: which.time.as_deref(),
         only,
         dsos: which.dsos.as_deref(),
-        symbols: which.symbols.as_deref(),
+        symbols: which.symbols.as_deref().map(ChosenFunctions::of),
     };
     print_events(&loaded, &name, &args, &rules, &shape)?;
     let code = match counts {

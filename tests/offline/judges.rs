@@ -317,14 +317,16 @@ fn perfetto_derives_the_states_of_threads() {
     let slices = "SELECT COUNT(*), SUM(dur) FROM slice WHERE name = 'off-cpu'";
     let matched = "SELECT COUNT(*) FROM perf_sample p JOIN thread_track t USING (utid) JOIN slice s \
         ON s.track_id = t.id AND s.ts + s.dur = p.ts";
-    // Switches of one process: what the others did is not known, so few states have an end.
-    let states = "SELECT COUNT(*) FROM sched";
-    let Some([slices, matched, states, faults]) = queried(&out, [slices, matched, states, FAULTS]) else { return };
+    // The recording has the switches of one process only: each ends a time on a CPU and begins a state without one.
+    let states = "SELECT COUNT(*) FROM thread_state WHERE state != 'Running'";
+    let runs = "SELECT COUNT(*) FROM sched";
+    let queries = [slices, matched, states, runs, FAULTS];
+    let Some([slices, matched, states, runs, faults]) = queried(&out, queries) else { return };
     let [samples, period] = totals("off-cpu");
     assert_eq!((slices[0][0].as_u64(), slices[0][1].as_u64()), (Some(samples), Some(period)));
     assert!(single(&matched) >= samples, "each sample ends a slice of its thread: {matched:?}");
     let [switches, _] = totals("sched:sched_switch");
-    assert_eq!(single(&states), switches);
+    assert_eq!([single(&states), single(&runs)], [switches, switches]);
     assert!(faults.is_empty(), "{faults:?}");
 }
 

@@ -54,8 +54,8 @@ pub(crate) struct BuildRequest {
 pub(crate) type Done = (BuildRequest, BuiltTable);
 
 /// Starts the thread that builds tables of large files. It builds one after the other, the smallest first, until all
-/// senders are dropped. It has no priority over the programs that wait for the tables: a file can take a second of CPU
-/// time, and its stacks are taken by frame pointers until then.
+/// senders are dropped. Its priority is ordinary, because a file can take a second of CPU time; until its table is ready,
+/// stacks are taken by frame pointers.
 pub(crate) fn start(hasher: RandomState) -> io::Result<(Sender<BuildRequest>, Receiver<Done>)> {
     let ((jobs, wanted), (done, made)) = (unbounded::<BuildRequest>(), unbounded());
     let work = move || {

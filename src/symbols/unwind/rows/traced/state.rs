@@ -61,7 +61,7 @@ impl State {
             return Rule::End;
         }
         let cfa = match (self.frame, self.depth) {
-            // A function that a call leads to may remove its arguments, as those of V8 do.
+            // Functions of V8 remove their arguments when they return, which changes the depth after a call.
             (FrameRegister::Below(n), _) if self.saved == Some(n) => Cfa::Fp(n),
             (_, Some(depth)) => Cfa::Sp(depth),
             (FrameRegister::Below(n), None) => Cfa::Fp(n),

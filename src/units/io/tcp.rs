@@ -11,12 +11,12 @@ mod traffic;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::panel::unit;
-use crate::session::{SocketListError, TcpSocket};
+use crate::session::{Origin, SocketListError, TcpSocket};
 use crate::units::kit::prelude::*;
 
 use connections::{Connection, Connections, Way};
@@ -84,6 +84,9 @@ const TCP: i64 = 6;
 const OF_IP: [i64; 2] = [0x0800, 0x86dd];
 /// The time within which the kernel reports an error and the end of its connection, in nanoseconds: it does both at once.
 const ERROR_AND_END: u64 = 10_000_000;
+/// How long settling waits for the last counters of connections that have just ended: the kernel reports them from a
+/// work queue.
+const PATIENCE_FOR_ENDS: Duration = Duration::from_millis(100);
 /// The limit of places and reasons of drops and resets.
 const MAX_REASONS: usize = 1 << 12;
 
@@ -136,6 +139,8 @@ struct Tcp {
     traffic: Traffic,
     /// Whether reports of ends are missing.
     lacks_ends: bool,
+    /// The number of ended connections whose last counters had not arrived at the last settling.
+    awaited: usize,
     /// The queues of the target's listening sockets.
     queues: Vec<(Port, ListenQueue)>,
     /// Why connections from before the measurement are missing.
@@ -265,6 +270,17 @@ impl Tcp {
                 self.connections.has_last_counters(&of);
                 round_trips(&socket).into_iter().for_each(|rtt| self.figures.add(&of, Happening::RoundTrips(rtt)));
             }
+        }
+    }
+
+    /// Waits for the last counters of connections that ended since the last settling, a moment at most.
+    fn await_ends(&mut self, cx: &mut Context<'_>) {
+        let (before, begun) = (self.awaited, Instant::now());
+        self.awaited = self.connections.awaited();
+        while self.awaited > before && self.looks.failure().is_none() && begun.elapsed() < PATIENCE_FOR_ENDS {
+            std::thread::sleep(PATIENCE_FOR_ENDS / 20);
+            self.look(true, cx);
+            self.awaited = self.connections.awaited();
         }
     }
 
@@ -549,6 +565,9 @@ impl Unit for Tcp {
     fn settle(&mut self, cx: &mut Context<'_>) {
         self.is_here = cx.cpus.is_none();
         self.look(true, cx);
+        if cx.session.origin() == Origin::Live {
+            self.await_ends(cx);
+        }
         let queues = self.looks.queues().filter_map(|(port, owner, queue)| {
             let listener = self.connections.listeners.find(port.local, port.namespace).one();
             let pid = listener.map_or(owner, |listener| listener.pid);
@@ -573,6 +592,7 @@ impl Unit for Tcp {
         self.looks.stop();
         self.connections.forget_all();
         self.traffic = Traffic::default();
+        self.awaited = 0;
     }
 
     fn loss_text(&self) -> &'static str {

@@ -184,6 +184,11 @@ impl Connections {
         }
     }
 
+    /// Returns the number of the target's ended connections whose last counters have not arrived.
+    pub(super) fn awaited(&self) -> usize {
+        self.ended.values().filter(|of| of.counts).count()
+    }
+
     /// Takes the connection from before the measurement with these ends; `None` if several namespaces have one.
     pub(super) fn take_earlier(&mut self, ends: Ends) -> Option<Connection> {
         let mut all = self.before.range(Place::in_any(ends)).map(|(place, _)| *place);
@@ -308,6 +313,21 @@ mod tests {
         connections.add_earlier(one);
         connections.end_equals(|_| false);
         assert_eq!(pid(&connections, &one), Some(1));
+    }
+
+    #[test]
+    fn ended_connections_are_awaited_until_their_last_counters_arrive() {
+        let mut connections = Connections::default();
+        let established = |port: u16, counts: bool| Connection { established: 6, counts, ..accepted(port, 1) };
+        // The second is of no target, and the third did not reach its peer.
+        let all = [established(4000, true), established(4001, false), accepted(4002, 1), established(4003, true)];
+        for (socket, of) in (0xa0..).zip(all) {
+            connections.insert(socket, of);
+            connections.end(socket, of);
+        }
+        assert_eq!(connections.awaited(), 2);
+        connections.has_last_counters(&all[0]);
+        assert_eq!(connections.awaited(), 1);
     }
 
     #[test]

@@ -241,8 +241,16 @@ impl Tcp {
             remarks.push(format!("port {} dropped {dropped} connections (listen queue: {limit})", port.local.port()));
         }
         remarks.extend(slow_to_answer(&peers));
-        if self.lacks_ends {
-            remarks.push("reports of ended connections are missing: bytes are too low".to_owned());
+        match self.awaited {
+            // Those may also be of connections that are no longer known.
+            0 if self.lacks_ends => {
+                remarks.push("reports of ended connections are missing: bytes are too low".to_owned());
+            }
+            0 => {}
+            n => {
+                let connections = counted(n as u64, "ended connection");
+                remarks.push(format!("{connections} without last counters: bytes are too low"));
+            }
         }
         match (self.lacks_earlier, self.looks.failure()) {
             (Some(failure), _) => remarks.push(format!("connections from before are not known: {failure}")),

@@ -347,10 +347,17 @@ pub(crate) type LiveBlock<B> = OpenSpan<(), B>;
 /// Allocated blocks by process and address.
 #[derive(Clone, Debug)]
 pub(crate) struct Blocks<B> {
-    by_process: FxHashMap<i32, OpenSpans<u64, (), B>>,
+    by_process: FxHashMap<i32, ProcessBlocks<B>>,
     /// Blocks of ended processes whose ids are reused.
-    former: Vec<OpenSpans<u64, (), B>>,
+    former: Vec<ProcessBlocks<B>>,
     len: usize,
+}
+
+#[derive(Clone, Debug)]
+struct ProcessBlocks<B> {
+    open: OpenSpans<u64, (), B>,
+    /// When the process ended: its blocks do not get older.
+    until: u64,
 }
 
 const MAX_BLOCKS: usize = 8_000_000;
@@ -368,35 +375,45 @@ impl<B> Blocks<B> {
 
     /// Adds a block. Returns the previous block at its address, whose free was not seen.
     pub(crate) fn alloc(&mut self, (pid, address): (i32, u64), time: u64, with: B) -> Option<LiveBlock<B>> {
-        let own = self.by_process.entry(pid).or_insert_with(|| OpenSpans::one_by_one().of_most(MAX_BLOCKS));
-        let before = own.replace(address, (), time, with);
+        let own = self
+            .by_process
+            .entry(pid)
+            .or_insert_with(|| ProcessBlocks { open: OpenSpans::one_by_one().of_most(MAX_BLOCKS), until: u64::MAX });
+        // Its first thread may end before the others.
+        own.until = u64::MAX;
+        let before = own.open.replace(address, (), time, with);
         self.len += usize::from(before.is_none());
         before
     }
 
     pub(crate) fn free(&mut self, (pid, address): (i32, u64)) -> Option<LiveBlock<B>> {
-        let freed = self.by_process.get_mut(&pid)?.take(&address)?;
+        let freed = self.by_process.get_mut(&pid)?.open.take(&address)?;
         self.len -= 1;
         Some(freed)
     }
 
-    /// Iterates over all blocks, including those of ended processes.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &LiveBlock<B>> {
-        self.by_process.values().chain(&self.former).flat_map(|own| own.iter().map(|(_, block)| block))
+    /// Iterates over all blocks, including those of ended processes, with their age at a time or at their process's end.
+    pub(crate) fn ages(&self, now: u64) -> impl Iterator<Item = (u64, &LiveBlock<B>)> {
+        let all = self.by_process.values().chain(&self.former);
+        all.flat_map(move |own| own.open.iter().map(move |(_, block)| (block.took(own.until.min(now)), block)))
     }
 
     /// Follows processes: an exec removes and returns the blocks of the old program.
     /// The blocks of an ended process stay; its id may be reused with another address space.
-    pub(crate) fn thread_changed(&mut self, change: &ThreadChange) -> Option<OpenSpans<u64, (), B>> {
+    pub(crate) fn thread_changed(&mut self, change: &ThreadChange, time: u64) -> Option<OpenSpans<u64, (), B>> {
         match change {
             ThreadChange::Born { pid, tid } if pid == tid => {
                 self.former.extend(self.by_process.remove(pid));
                 None
             }
             ThreadChange::Exec { pid, .. } => {
-                let gone = self.by_process.remove(pid)?;
+                let gone = self.by_process.remove(pid)?.open;
                 self.len -= gone.len();
                 Some(gone)
+            }
+            ThreadChange::Ended { pid, tid } if pid == tid => {
+                self.by_process.get_mut(pid)?.until = time;
+                None
             }
             _ => None,
         }
@@ -407,6 +424,31 @@ impl<B> Blocks<B> {
 mod tests {
     use super::*;
     use crate::session::DsoKind;
+
+    #[test]
+    fn blocks_of_an_ended_process_do_not_get_older() {
+        let mut blocks = Blocks::default();
+        let ages = |blocks: &Blocks<()>, now: u64| {
+            let mut ages: Vec<u64> = blocks.ages(now).map(|(age, _)| age).collect();
+            ages.sort_unstable();
+            ages
+        };
+        for (pid, time) in [(7, 100), (8, 150)] {
+            blocks.alloc((pid, 0x10), time, ());
+        }
+        blocks.thread_changed(&ThreadChange::Ended { pid: 7, tid: 9 }, 200);
+        assert_eq!(ages(&blocks, 300), [150, 200], "another thread ended");
+        blocks.thread_changed(&ThreadChange::Ended { pid: 7, tid: 7 }, 200);
+        assert_eq!((ages(&blocks, 300), ages(&blocks, 180)), (vec![100, 150], vec![30, 80]));
+        // Its number belongs to another process now.
+        blocks.thread_changed(&ThreadChange::Born { pid: 7, tid: 7 }, 400);
+        blocks.alloc((7, 0x10), 450, ());
+        assert_eq!(ages(&blocks, 500), [50, 100, 350]);
+        // The first thread ended, others go on.
+        blocks.thread_changed(&ThreadChange::Ended { pid: 8, tid: 8 }, 500);
+        blocks.alloc((8, 0x20), 600, ());
+        assert_eq!(ages(&blocks, 700), [100, 100, 250, 550]);
+    }
 
     #[test]
     fn what_hands_memory_out_is_stepped_over() {

@@ -167,8 +167,8 @@ impl KmemLeak {
     /// Returns the blocks that are old enough, by stack.
     fn survivors(&self, now: u64) -> FxHashMap<RetainedStack, Left> {
         let mut out: FxHashMap<RetainedStack, Left> = FxHashMap::default();
-        for block in self.blocks.iter() {
-            let (age, Allocated { bytes, stack }) = (block.took(now), block.with);
+        for (age, block) in self.blocks.ages(now) {
+            let Allocated { bytes, stack } = block.with;
             if age >= self.age {
                 out.entry(stack).or_default().add(Left { bytes, objects: 1, oldest: age });
             }
@@ -226,7 +226,7 @@ impl KmemLeak {
         let mut note = self.reader.source_label();
         if self.unsure > 0 {
             let (mut n, mut unsure) = (0u64, 0u64);
-            for block in self.blocks.iter().filter(|block| block.since < self.unsure) {
+            for (_, block) in self.blocks.ages(at.now).filter(|(_, block)| block.since < self.unsure) {
                 (n, unsure) = (n + 1, unsure + block.with.bytes);
             }
             note = format!(
@@ -304,9 +304,9 @@ impl Unit for KmemLeak {
         }
     }
 
-    fn thread_changed(&mut self, change: &ThreadChange, _time: u64, _cx: &mut Context<'_>) {
+    fn thread_changed(&mut self, change: &ThreadChange, time: u64, _cx: &mut Context<'_>) {
         self.reader.thread_changed(change);
-        for (_, block) in self.blocks.thread_changed(change).iter().flat_map(OpenSpans::iter) {
+        for (_, block) in self.blocks.thread_changed(change, time).iter().flat_map(OpenSpans::iter) {
             self.gone(block);
             self.at_exec += 1;
         }
@@ -327,9 +327,9 @@ impl Unit for KmemLeak {
         let chosen = at.selected(0).and_then(|row| sites.iter().find(|(name, _)| id(name) == row));
         let chosen = chosen.map(|(_, site)| site.stacks.iter().copied().collect::<FxHashSet<RetainedStack>>());
         let mut ages = Stats::default();
-        let is_chosen = |block: &&Block| chosen.as_ref().is_none_or(|stacks| stacks.contains(&block.with.stack));
-        for block in self.blocks.iter().filter(is_chosen) {
-            ages.add(block.took(at.now));
+        let is_chosen = |block: &Block| chosen.as_ref().is_none_or(|stacks| stacks.contains(&block.with.stack));
+        for (age, _) in self.blocks.ages(at.now).filter(|(_, block)| is_chosen(block)) {
+            ages.add(age);
         }
         let stacks = survivors
             .iter()

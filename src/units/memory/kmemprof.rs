@@ -162,9 +162,9 @@ impl Unit for KmemProf {
         }
     }
 
-    fn thread_changed(&mut self, change: &ThreadChange, _time: u64, _cx: &mut Context<'_>) {
+    fn thread_changed(&mut self, change: &ThreadChange, time: u64, _cx: &mut Context<'_>) {
         self.reader.thread_changed(change);
-        self.blocks.thread_changed(change);
+        self.blocks.thread_changed(change, time);
     }
 
     fn lost(&mut self, lost: &LostEvents) {

@@ -137,7 +137,7 @@ pub(crate) struct UnitArgs {
     #[arg(short = 'o', long, value_name = "FILE", value_hint = ValueHint::FilePath, hide_short_help = true)]
     pub(crate) output: Option<PathBuf>,
     /// End after S seconds
-    #[arg(long, value_name = "S", value_parser = quantity::duration)]
+    #[arg(long, alias = "for", value_name = "S", value_parser = quantity::duration)]
     pub(crate) duration: Option<Duration>,
     /// Write stacks to NAME.folded, with -i prefixed by DATE;TIME; - for standard output
     #[arg(long = "flame-graph", value_name = "NAME")]

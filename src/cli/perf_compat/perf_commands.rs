@@ -1,16 +1,27 @@
-//! Commands of perf and profilers of perf-prof without a counterpart of the same name, with alternatives.
+//! Commands of perf, profilers of perf-prof and tools of bcc and others without a counterpart of the same name, with
+//! alternatives.
 
 use std::ffi::OsString;
 
-/// Lines `perf COMMAND: alternative` and `perf-prof PROFILER: alternative`; the first of a name applies.
+/// Lines `perf COMMAND: alternative`, `perf-prof PROFILER: alternative` and `bcc TOOL…: alternative`; the first of a name
+/// applies.
 const ALTERNATIVES: &str = include_str!("perf_commands.md");
 
 pub(crate) fn instead(typed: &str) -> Option<String> {
     ALTERNATIVES.lines().find_map(|line| {
-        let (command, alternative) = line.split_once(": ")?;
-        let is_typed = command.split_once(' ').is_some_and(|(_, name)| name == typed);
-        is_typed.then(|| format!("{command} is not a command here: {alternative}"))
+        let (of, names, alternative) = parts(line)?;
+        names.split(' ').any(|name| name == typed).then(|| match of {
+            "bcc" => format!("{typed} is not a command here: {alternative}"),
+            of => format!("{of} {typed} is not a command here: {alternative}"),
+        })
     })
+}
+
+/// Returns whose commands a line is about, their names, and the alternative.
+fn parts(line: &str) -> Option<(&str, &str, &str)> {
+    let (commands, alternative) = line.split_once(": ")?;
+    let (of, names) = commands.split_once(' ')?;
+    Some((of, names, alternative))
 }
 
 /// The same for a word that is also a program's name, if the arguments are those of the profiler.
@@ -51,10 +62,12 @@ mod tests {
             let command = words[1];
             assert!(words[0] == "perfprof-tui" && whole.find_subcommand(command).is_some(), "{line}");
         }
-        let commands = ALTERNATIVES.lines().map(|line| line.split_once(": ").expect("an alternative").0);
-        for (_, name) in commands.map(|command| command.split_once(' ').expect("whose it is")) {
+        let all = ALTERNATIVES.lines().map(|line| parts(line).expect("names and an alternative"));
+        for name in all.flat_map(|(_, names, _)| names.split(' ')) {
             assert!(whole.find_subcommand(name).is_none() && instead(name).is_some(), "{name}");
         }
+        let tool = instead("biosnoop").expect("an alternative");
+        assert!(tool.starts_with("biosnoop is not a command here: use `perfprof-tui blktrace`"), "{tool}");
     }
 
     #[test]

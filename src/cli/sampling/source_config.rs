@@ -58,7 +58,11 @@ pub(crate) fn start(sampling: &Sampling, cmd: &[OsString], output: Output) -> an
     let (mut per_sample, mut warning) = (None, None);
     if let Some(hz) = samples_a_second(&config) {
         let cost = overhead::per_sample(&RealSys);
-        warning = afford(hz, cost, sampling.force)?;
+        let highest = overhead::highest_rate(cost);
+        if sampling.freq == "max" && sampling.period.is_none() && hz > highest && !sampling.force {
+            config.rate = Rate::Frequency(highest);
+        }
+        warning = afford(samples_a_second(&config).unwrap_or(hz), cost, sampling)?;
         per_sample = Some(cost);
     }
     if !cmd.is_empty() {
@@ -123,11 +127,17 @@ pub(crate) fn realtime(sampling: &Sampling) -> anyhow::Result<Option<i32>> {
 }
 
 /// Returns a warning about a rate at this cost per sample; refuses a rate that would take half of a CPU.
-fn afford(hz: u64, cost: Duration, force: bool) -> anyhow::Result<Option<String>> {
+fn afford(hz: u64, cost: Duration, sampling: &Sampling) -> anyhow::Result<Option<String>> {
     let percent = overhead::percent(cost, hz);
     let words = format!("{hz} Hz costs {percent:.0} % of each CPU here ({:.1} µs a sample)", cost.as_secs_f64() * 1e6);
-    if percent > overhead::REFUSE_PERCENT && !force {
-        bail!("{words}: refused above {:.0} %; use a lower -F, or --force", overhead::REFUSE_PERCENT);
+    let highest = overhead::highest_rate(cost);
+    if hz > highest && !sampling.force {
+        let period = 1_000_000_000u64.div_ceil(highest);
+        let lower = match sampling.period {
+            Some(_) => format!("-c {period} or more"),
+            None => format!("-F {highest} or lower"),
+        };
+        bail!("{words}: refused above {:.0} %; use {lower}, or --force", overhead::REFUSE_PERCENT);
     }
     Ok((percent > overhead::WARN_PERCENT).then(|| format!("{words}: this slows down what you measure")))
 }
@@ -306,13 +316,27 @@ pub(crate) fn pages(text: &str) -> anyhow::Result<usize> {
 mod tests {
     use super::*;
 
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        sampling: Sampling,
+    }
+
     #[test]
     fn a_rate_that_takes_half_a_cpu_is_refused() {
-        let of = |hz, force| afford(hz, Duration::from_micros(8), force).map_err(|error| error.to_string());
-        assert_eq!(of(1000, false), Ok(None));
-        assert!(of(20_000, false).is_ok_and(|warning| warning.is_some_and(|text| text.contains("costs 16 %"))));
-        assert!(of(63_000, false).is_err_and(|why| why.contains("refused above 50 %") && why.contains("--force")));
-        assert!(of(63_000, true).is_ok_and(|warning| warning.is_some()));
+        let of = |hz, line: &str| {
+            let words = std::iter::once("x").chain(line.split_whitespace());
+            let Line { sampling } = <Line as clap::Parser>::try_parse_from(words).expect("parses");
+            afford(hz, Duration::from_micros(8), &sampling).map_err(|error| error.to_string())
+        };
+        assert_eq!(of(1000, ""), Ok(None));
+        assert!(of(20_000, "").is_ok_and(|warning| warning.is_some_and(|text| text.contains("costs 16 %"))));
+        assert!(of(62_000, "").is_ok() && of(63_000, "--force").is_ok_and(|warning| warning.is_some()));
+        for (line, remedy) in [("-F 63000", "use -F 62000 or lower, or --force"), ("-c 1", "use -c 16130 or more, or")]
+        {
+            let why = of(63_000, line).expect_err("refused");
+            assert!(why.contains("refused above 50 %") && why.contains(remedy), "{why}");
+        }
     }
 
     #[test]
@@ -335,11 +359,6 @@ mod tests {
     /// perf users type -a before the options that restrict it.
     #[test]
     fn the_whole_machine_is_narrowed() {
-        #[derive(clap::Parser)]
-        struct Line {
-            #[command(flatten)]
-            sampling: Sampling,
-        }
         for narrowed in [["-G", "web"], ["--container", "web"], ["--pod", "shop/web"], ["-u", "root"]] {
             let words = [&["x", "-a"], &narrowed[..]].concat();
             let line = <Line as clap::Parser>::try_parse_from(&words);

@@ -64,6 +64,12 @@ fn best_speed() -> f64 {
     (0..WINDOWS).map(|_| window()).fold(0.0, f64::max)
 }
 
+/// Returns the highest rate that is not refused, in whole thousands per second if it is above one.
+pub(crate) fn highest_rate(per_sample: Duration) -> u64 {
+    let hz = (REFUSE_PERCENT / percent(per_sample, 1).max(f64::MIN_POSITIVE)) as u64;
+    if hz > 1000 { hz / 1000 * 1000 } else { hz.max(1) }
+}
+
 pub(crate) fn percent(per_sample: Duration, hz: u64) -> f64 {
     per_sample.as_secs_f64() * hz as f64 * 100.0
 }

@@ -62,7 +62,13 @@ pub(crate) fn add(root: &Path, probe: &Probe) -> Result<(), String> {
     }
     write(&path, &probe.line()).map_err(|error| {
         let why = match error.raw_os_error() {
-            Some(libc::EEXIST) => "a probe of another type has this name".to_owned(),
+            Some(libc::EEXIST) => {
+                let event = probe.event();
+                format!(
+                    "another event has this name; remove it with `perfprof-tui probe --del {event}`, or write NAME=… \
+                     before the function"
+                )
+            }
             Some(libc::ENOENT) => "no such function".to_owned(),
             Some(libc::EINVAL) => format!("the kernel rejected it ({})", last_error(root)),
             Some(libc::EACCES | libc::EPERM) => "permission denied: creating probes requires root".to_owned(),

@@ -232,6 +232,11 @@ impl<'a> Parser<'a> {
     fn unknown(&self, at: usize, word: &str) -> Diagnostic {
         let known: Vec<String> = perf_names::all().map(|(n, _, _)| n).collect();
         let mut message = format!("unknown event {word}");
+        for (system, name) in self.places.tracefs.iter().flat_map(|root| tracepoint::all(root)) {
+            if name == word {
+                message += &format!("; the tracepoint is {system}:{name}");
+            }
+        }
         // `perf trace` takes their names.
         if word.parse::<syscalls::Sysno>().is_ok() {
             message +=

@@ -193,9 +193,15 @@ impl StackWalks {
         if !self.traced.contains_key(&place) {
             let attached = self.attach(sys, hook);
             note = attached.as_ref().err().map(|error| {
-                let (reason, _) = refused_program(error, "");
+                let (reason, _) = match hook {
+                    // Only the kernel's own tracepoints have a raw one.
+                    Hook::Tracepoint(_) if error.errno == Errno::NOENT => {
+                        ("other programs may record this probe, too; use --call-graph dwarf".to_owned(), String::new())
+                    }
+                    _ => refused_program(error, ""),
+                };
                 let what = hook.tracepoint().map_or("probes".to_owned(), |name| format!("the tracepoint {name}"));
-                format!("user stacks at {what} are not taken by tables: {reason}")
+                format!("user stacks at {what} are taken by frame pointers: {reason}")
             });
             is_ready = attached.is_ok();
             self.begins |= is_ready;

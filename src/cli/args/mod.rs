@@ -215,8 +215,8 @@ pub(crate) struct ExportArgs {
     pub(crate) which: SelectionArgs,
     #[arg(long, value_parser = export_format())]
     pub(crate) to: &'static export::ExportFormat,
-    /// Output file; - for standard output
-    #[arg(short = 'o', long = "output", value_name = "OUT")]
+    /// Output file (default: standard output)
+    #[arg(short = 'o', long = "output", value_name = "OUT", default_value = "-", hide_default_value = true)]
     pub(crate) output: PathBuf,
     /// Mark kernel, JIT and inlined frames in folded stacks: `_[k]` `_[j]` `_[i]`
     #[arg(long)]

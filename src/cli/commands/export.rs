@@ -1,6 +1,6 @@
 //! `export`: writes a recording in another tool's format.
 
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
 
 use crate::engine::IntakeOptions;
@@ -25,6 +25,9 @@ pub(crate) fn run(args: ExportArgs) -> anyhow::Result<u8> {
     let opened = input::open(&args.recording, args.frames.no_demangle)?;
     let name = opened.name.clone();
     let FormatWriter::Profile(form, write) = args.to.writer else { return perfdata(&args, opened) };
+    if form.is_none() && args.output.as_os_str() == "-" && std::io::stdout().is_terminal() {
+        return Err(usage(format!("{} is not text for a terminal; name a file with -o", args.to.name)));
+    }
     let loaded = opened.load(IntakeOptions { inline: args.frames.inline, ..IntakeOptions::default() })?;
     let events = chosen_events(&loaded, &args.which)?;
     let Some(event) = main_event(&loaded, &events) else { return Err(anyhow::anyhow!("{name} has no events")) };

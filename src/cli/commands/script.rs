@@ -23,7 +23,7 @@ use crate::symbols::Resolver;
 
 use crate::cli::args::{RareScript, RecordingArgs, ScriptArgs};
 use crate::cli::commands::report::chosen_events;
-use crate::cli::output::{print, texts};
+use crate::cli::output::{complain, print, texts};
 use crate::cli::{Usage, input, usage};
 
 pub(crate) fn run(args: ScriptArgs) -> anyhow::Result<u8> {
@@ -54,6 +54,9 @@ pub(crate) fn run(args: ScriptArgs) -> anyhow::Result<u8> {
     let printer = SamplePrinter::new(loaded.data(), core, &fields, options, &info.arch).map_err(Usage)?;
     let printer = if fields.wants_code() { printer.with_code(symbols.clone()) } else { printer };
     let rows = Rows::new(&loaded, &args, &events)?;
+    if !rows.list.is_empty() && !rows.printed.contains(&true) {
+        complain("no samples match the filters");
+    }
     let mut out = texts(EscapeForm::Text);
     let is_recorded = !info.inputs.is_empty();
     if is_recorded && (needs_records(&args, &fields) || core.events.iter().any(has_records)) {

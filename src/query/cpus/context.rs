@@ -61,6 +61,19 @@ pub(crate) const IRQ: &[&str] = &[
     "irq_thread_fn",
 ];
 
+/// Functions that an interrupt's entry calls after its end: work for the task on its way back, and preemption.
+pub(crate) const AFTER_IRQ: &[&str] = &[
+    "irqentry_exit_to_user_mode",
+    "exit_to_user_mode_prepare",
+    "exit_to_user_mode_loop",
+    "prepare_exit_to_usermode",
+    "irqentry_exit_cond_resched",
+    "raw_irqentry_exit_cond_resched",
+    "preempt_schedule_irq",
+    "arm64_preempt_schedule_irq",
+    "do_notify_resume",
+];
+
 /// Functions between a context's entry and a registered handler. Their names do not identify the handler.
 pub(crate) const DISPATCH: &str = "\
     expire_timers call_timer_fn __run_timer_base process_backlog netif_receive_skb netif_receive_skb_internal \
@@ -79,7 +92,7 @@ pub(crate) fn lists(names: &str, name: &str) -> bool {
 /// These are entries, vectors' handlers, and functions in between. Compiler suffixes (`.constprop.0`) are ignored.
 pub(crate) fn dispatches(name: &str) -> bool {
     let plain = name.split('.').next().unwrap_or(name);
-    lists(DISPATCH, plain) || effect_of(plain) != NameEffect::Nothing
+    lists(DISPATCH, plain) || !matches!(effect_of(plain), NameEffect::Nothing | NameEffect::Task)
 }
 
 /// Each vector's handlers, and functions that only they call. The latter help if a handler was inlined.
@@ -105,6 +118,8 @@ pub(crate) fn is_system_vector(name: &str) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NameEffect {
     Nothing,
+    /// The interrupt has ended: the interrupted task continues, or leaves its CPU.
+    Task,
     Irq,
     Softirq,
     Vector(u8),
@@ -113,6 +128,9 @@ enum NameEffect {
 fn effect_of(name: &str) -> NameEffect {
     if SOFTIRQ.contains(&name) {
         return NameEffect::Softirq;
+    }
+    if AFTER_IRQ.contains(&name) {
+        return NameEffect::Task;
     }
     if IRQ.contains(&name) || is_system_vector(name) {
         return NameEffect::Irq;
@@ -165,6 +183,7 @@ impl Contexts {
             (NameEffect::Softirq, CpuContext::Softirq(v)) => CpuContext::Softirq(v),
             (NameEffect::Softirq, _) => CpuContext::Softirq(None),
             (NameEffect::Irq, _) => CpuContext::Irq,
+            (NameEffect::Task, _) => CpuContext::Task,
             (NameEffect::Vector(v), CpuContext::Softirq(None)) => CpuContext::Softirq(Some(v)),
             (_, inherited) => inherited,
         }
@@ -237,6 +256,9 @@ mod tests {
         assert_eq!(context(&["do_softirq", "something_new"], 20), "softirq");
         assert_eq!(context(&["kthread", "irq_thread", "irq_thread_fn"], 20), "irq");
         assert_eq!(context(&["do_syscall_64", "call_timer_fn"], 20), "task");
+        for after in ["irqentry_exit_to_user_mode", "preempt_schedule_irq"] {
+            assert_eq!(context(&[timer[0], after, "schedule", "__schedule"], 7), "task", "the interrupt has ended");
+        }
         assert_eq!((context(&["do_idle"], 0), context(&["main"], 3)), ("idle".into(), "task".into()));
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::panel::stacks::FrameName;
 use crate::profile::frames::INLINED;
-use crate::query::cpus::context::{IRQ, SOFTIRQ, is_system_vector};
+use crate::query::cpus::context::{AFTER_IRQ, IRQ, SOFTIRQ, is_system_vector};
 use crate::session::DsoKind;
 
 /// The kind of code of a frame, from its file and its callers.
@@ -51,19 +51,21 @@ pub(super) struct ClassEffect {
     own: Class,
     softirq: bool,
     irq: bool,
+    /// Whether it leaves an interrupt.
+    task: bool,
 }
 
 impl ClassEffect {
     pub(super) fn of(name: &FrameName) -> Self {
         let enters = |list: &[&str]| name.text.split(" › ").any(|part| list.contains(&part));
         let irq = enters(IRQ) || is_system_vector(&name.text);
-        Self { own: class_of(name), softirq: enters(SOFTIRQ), irq }
+        Self { own: class_of(name), softirq: enters(SOFTIRQ), irq, task: enters(AFTER_IRQ) }
     }
 
     /// Returns the class of a frame with this name, given its caller's class.
     pub(super) fn within(self, caller: Class) -> Class {
         match caller {
-            _ if self.own != Class::Kernel => self.own,
+            _ if self.own != Class::Kernel || self.task => self.own,
             _ if self.softirq => Class::Softirq,
             Class::Softirq => Class::Softirq,
             _ if self.irq => Class::Irq,

@@ -1,7 +1,7 @@
 //! The parts of a thread's time, and the part to which a sleep belongs.
 
 use crate::panel::stacks::FrameName;
-use crate::query::cpus::context::{IRQ, SOFTIRQ, is_system_vector};
+use crate::query::cpus::context::{AFTER_IRQ, IRQ, SOFTIRQ, is_system_vector};
 use crate::units::kit::waits::classes::{Sleep, WaitClass};
 use crate::units::kit::waits::sleep;
 use crate::units::kit::waits::wakers::Cause;
@@ -76,8 +76,10 @@ impl TimePart {
 
 /// Returns whether an interrupt ran on top of a thread, by the functions of a sample in the kernel.
 pub(super) fn is_interrupt(frames: &[FrameName]) -> bool {
-    let mut kernel = frames.iter().rev().take_while(|name| name.kind.is_kernel()).map(plain);
-    kernel.any(|name| SOFTIRQ.contains(&name) || IRQ.contains(&name) || is_system_vector(name))
+    let kernel = frames.iter().rev().take_while(|name| name.kind.is_kernel()).map(plain);
+    kernel
+        .take_while(|name| !AFTER_IRQ.contains(name))
+        .any(|name| SOFTIRQ.contains(&name) || IRQ.contains(&name) || is_system_vector(name))
 }
 
 /// The kind of place in which a thread sleeps, from the functions of its stack.

@@ -147,7 +147,26 @@ pub(crate) fn parse(text: &str) -> Result<Vec<SelectedEvent>, Diagnostic> {
 
 /// Parses a list that may contain units.
 fn parse_with(text: &str, is_unit: &dyn Fn(&str) -> bool) -> Result<Vec<SelectedEvent>, Diagnostic> {
-    LEXICON.split(text, 0..text.len(), ",")?.into_iter().map(|part| one(text, part, is_unit)).collect()
+    let mut parts: Vec<Range<usize>> = Vec::new();
+    for part in LEXICON.split(text, 0..text.len(), ",")? {
+        match parts.last_mut() {
+            Some(last) if is_open(&text[last.clone()]) && begins_with_attribute(&text[part.clone()]) => {
+                last.end = part.end
+            }
+            _ => parts.push(part),
+        }
+    }
+    parts.into_iter().map(|part| one(text, part, is_unit)).collect()
+}
+
+/// Whether the last `/` of an event's attributes is missing.
+fn is_open(event: &str) -> bool {
+    event.trim_end().matches('/').count() >= 2 && !event.trim_end().ends_with('/')
+}
+
+fn begins_with_attribute(text: &str) -> bool {
+    let name = text.split(['=', '/']).next().unwrap_or_default().trim().replace('_', "-");
+    ATTRIBUTES.iter().any(|(known, _)| *known == name)
 }
 
 /// Parses the lists of `-e`. Units' events replace them and come first: a finding precedes the event that caused it.
@@ -225,6 +244,9 @@ fn one(text: &str, part: Range<usize>, is_unit: &dyn Fn(&str) -> bool) -> Result
     if whole.is_empty() {
         return Err(Diagnostic::new(text, part.start, 1, "an event is missing here, e.g. sched:sched_switch"));
     }
+    if matches!(whole.split(':').next(), Some("uprobe" | "uretprobe")) && !whole.contains('@') {
+        return Err(Diagnostic::new(text, part.start, part.len(), "expected uprobe:FUNCTION@\"FILE\""));
+    }
     let part_end = part.end;
     let mut parts = LEXICON.split(text, part, "/")?.into_iter();
     let event = parts.next().map_or("", |name| text[name].trim());
@@ -236,7 +258,11 @@ fn one(text: &str, part: Range<usize>, is_unit: &dyn Fn(&str) -> bool) -> Result
     };
     let mut filter = Some(unquoted(&text[filter]).to_owned()).filter(|filter| !filter.is_empty());
     let mut attributes = Vec::new();
-    for part in parts.filter(|part| !part.is_empty()) {
+    let mut typed = Vec::new();
+    for part in parts {
+        typed.extend(LEXICON.split(text, part, ",")?);
+    }
+    for part in typed.into_iter().filter(|part| !part.is_empty()) {
         let fault = |message| Diagnostic::new(text, part.start, part.len(), message);
         let typed = &text[part.clone()];
         let (name, value) = typed.split_once('=').map_or((typed, None), |(name, value)| (name, Some(unquoted(value))));
@@ -301,6 +327,9 @@ mod tests {
         let of_cpus = &parse("a:b/x>1/cpus=\"0-2\"/max-stack=8/,c:d//cpus=3/").expect("parses");
         assert_eq!(of_cpus[0].filter.as_deref(), Some("(x>1) && cpu in 0-2"));
         assert!(of_cpus[0].has("stack") && of_cpus[1].filter.as_deref() == Some("cpu in 3"));
+        let commas = parse("a:b//num=ret,key=comm/,c:d//stack,key='x,y'/,e:f").expect("parses");
+        let got: Vec<_> = commas.iter().map(|one| (&*one.event, one.get("num"), one.get("key"))).collect();
+        assert_eq!(got, [("a:b", Some("ret"), Some("comm")), ("c:d", None, Some("x,y")), ("e:f", None, None)]);
         let whole = "sched:sched_switch/prev_comm ~ \"a,b\"/key=\"x\"/stack/";
         assert_eq!(parse(whole).expect("parses")[0].to_string(), whole, "as it was typed");
         for (wrong, at, words) in [
@@ -312,6 +341,7 @@ mod tests {
             ("a:b//stack=1/", 5, "stack takes no value"),
             ("a:b//exec=printf(1)/", 5, "nothing is run"),
             ("a:b//cpus=0-/", 5, "cpus=0-"),
+            ("uprobe:/bin/bash:readline", 0, "uprobe:FUNCTION@"),
             ("a:b/(/", 4, "this ( is not closed"),
             ("a:b/)/", 4, "this ) has no ("),
             ("a:b/comm~\"x/", 9, "not closed"),

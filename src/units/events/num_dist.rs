@@ -71,9 +71,10 @@ impl NumDist {
     fn table(&self) -> Panel {
         // The values have no common unit.
         let spread = latency::columns(self.greatest.has_threshold()).into_iter().map(|column| column.of_unit(""));
+        let has_key = self.key.is_some() || self.selected.iter().any(|one| one.get("key").is_some());
         let sheet = Sheet::of(by_weight(&self.rows, |stats| stats.sum), |(key, _)| id(key))
             .left("event", "Event", 28, |((event, _), _)| text(self.events[event].name.as_str()))
-            .when(self.key.is_some(), |sheet| sheet.left("key", "Key", 20, |((_, key), _)| key.cell()))
+            .when(has_key, |sheet| sheet.left("key", "Key", 20, |((_, key), _)| key.cell()))
             .columns(spread, |(_, stats)| latency::cells_of(stats, self.greatest.has_threshold(), Cell::Count));
         sheet.panel("Distributions").noted(note(
             self.no_value,

@@ -5,7 +5,6 @@ use std::ops::ControlFlow;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use crate::kernel::monotonic_ns;
 use crate::source::{Batch, Progress, Source, SourceError};
 use crate::symbols::Resolver;
 use crate::symbols::SymbolOptions;
@@ -132,7 +131,6 @@ fn take_all(
             let core = ingest.core_mut();
             if live && at_end {
                 // All records of the source's end have arrived.
-                core.units.until(monotonic_ns());
                 work.cut_until(core, core.units.now());
             }
             let end = core.units.now();

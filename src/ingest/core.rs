@@ -168,6 +168,7 @@ impl IngestState {
                     self.times.measure(*since);
                     self.units.measured_since(*since, &self.session);
                 }
+                SourceEvent::MeasuredUntil(until) => self.units.until(*until),
                 SourceEvent::CpuCounts(counts) => self.units.count(counts, self.inputs.slots()),
                 SourceEvent::Counts(reading) => {
                     for (event, counts) in self.inputs.slots().iter().zip(&reading.of) {

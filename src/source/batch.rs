@@ -64,6 +64,8 @@ pub enum SourceEvent {
     CallSums(CallReading),
     /// The time since which all existing events are measured, if one was added.
     MeasuredSince(u64),
+    /// The time until which all events were measured, at the end of the source.
+    MeasuredUntil(u64),
     /// Changed figures of stack walks since the start.
     Walks(WalkFigures),
     /// The new state if the rate or the CPUs have changed.
@@ -371,6 +373,7 @@ mod tests {
             SourceEvent::Unread(1),
             SourceEvent::CpuCounts(Vec::new()),
             SourceEvent::MeasuredSince(1),
+            SourceEvent::MeasuredUntil(2),
             SourceEvent::UnknownLosses,
             SourceEvent::Progress(1, 2),
         ];

@@ -248,6 +248,7 @@ impl Aggregator {
             | SourceEvent::CpuCounts(_)
             | SourceEvent::CallSums(_)
             | SourceEvent::MeasuredSince(_)
+            | SourceEvent::MeasuredUntil(_)
             | SourceEvent::UnknownLosses
             | SourceEvent::Unread(_) => {}
         }

@@ -436,6 +436,7 @@ impl Source for LiveSource {
         let losses = std::mem::take(&mut self.counted_losses);
         self.attachment.report_losses(&losses, batch);
         if let Some(why) = self.stopping.take() {
+            batch.events.push(SourceEvent::MeasuredUntil(monotonic_ns()));
             // Records with earlier timestamps may not be in the ring yet.
             std::thread::sleep(Duration::from_millis(5));
             self.attachment.stop_calls();

@@ -80,6 +80,15 @@ pub fn event(name: &str, config: u64, sample_type: u64) -> EventDesc {
 
 /// Writes a recording of the program's samples, one microsecond apart.
 pub fn write(path: &Path, events: &[EventDesc], samples: &[Taken]) {
+    let mut out = Vec::new();
+    for (time, sample) in (1_000_000u64..).step_by(1000).zip(samples) {
+        encode(&mut out, 9, 2, |body| body.extend(fields(&events[sample.event], sample, time))).expect("fits");
+    }
+    write_records(path, events, &out);
+}
+
+/// Writes a recording of the program with these records.
+pub fn write_records(path: &Path, events: &[EventDesc], records: &[u8]) {
     let mut writer = Writer::start(NewFile::create(path).expect("created"), events).expect("begun");
     let trailer = |time| {
         let id = SampleId { pid: 77, tid: 77, time, id: events[0].ids[0], cpu: 0 };
@@ -102,9 +111,7 @@ pub fn write(path: &Path, events: &[EventDesc], samples: &[Taken]) {
         })
         .expect("fits");
     }
-    for (time, sample) in (1_000_000u64..).step_by(1000).zip(samples) {
-        encode(&mut out, 9, 2, |body| body.extend(fields(&events[sample.event], sample, time))).expect("fits");
-    }
+    out.extend(records);
     writer.records(&out).expect("written");
     let machine = [(3, "here"), (4, "6.1.0"), (5, "6.1"), (6, "x86_64")];
     let mut sections: Vec<_> = machine.iter().map(|(bit, text)| (*bit, string(text))).collect();

@@ -1,5 +1,11 @@
 //! The latency profile, compared with perf 7.3's of the same recording.
 
+use std::path::Path;
+
+use perfprof_tui::kernel::attr::Flag;
+use perfprof_tui::record::kinds::encode;
+
+use crate::common::made::{ALPHA, BETA, MAIN, event, has, write_records};
 use crate::common::{data, program, run, symfs};
 
 fn report(args: &[&str]) -> String {
@@ -45,4 +51,70 @@ fn a_recording_without_switches_says_so() {
     let output = program().args(["report", "--latency"]).arg(data("fp-spin.data")).output().expect("runs");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.code() == Some(2) && said.contains("record --latency"), "{said}"); // words: ok
+}
+
+const MS: u64 = 1_000_000;
+
+/// Writes a recording of process 77: a second of one thread in burn_alpha, then a second of two threads in burn_beta.
+/// The second thread starts 4 ms later; before, its CPU runs another process. With `lost`, records were lost when the two
+/// threads had run for half a second.
+fn alone_and_together(path: &Path, lost: bool) {
+    let mut clock = event("cycles", 0, has::ALWAYS);
+    clock.attr.set(Flag::ContextSwitch, true);
+    let mut records: Vec<(u64, Vec<u8>)> = Vec::new();
+    let bytes = |words: &[u64]| -> Vec<u8> { words.iter().flat_map(|word| word.to_le_bytes()).collect() };
+    let mut add = |time: u64, kind: u32, misc: u16, words: &[u64]| {
+        let mut out = Vec::new();
+        encode(&mut out, kind, misc, |body| body.extend(bytes(words))).expect("fits");
+        records.push((time, out));
+    };
+    // The fields after other records: thread, time, CPU, event.
+    let trailer = |pid: u64, tid: u64, time: u64, cpu: u64| [tid << 32 | pid, time, cpu, 100];
+    let runs = [(77, 77, 0, 1, ALPHA), (88, 88, 1, 1, MAIN), (77, 77, 0, 1001, BETA), (77, 78, 1, 1005, BETA)];
+    for (pid, tid, cpu, start, ip) in runs {
+        let (begin, end) = (start * MS, (start + 1000) * MS);
+        add(begin, 14, 0, &trailer(pid, tid, begin, cpu));
+        for time in (0..1000).map(|n| begin + n * MS + MS / 2) {
+            add(time, 9, 2, &[100, ip, tid << 32 | pid, time, cpu, MS]);
+        }
+        add(end - 1, 14, 1 << 13, &trailer(pid, tid, end - 1, cpu));
+    }
+    if lost {
+        let time = 1500 * MS;
+        add(time, 2, 0, &[&[100, 3][..], &trailer(77, 77, time, 0)].concat());
+    }
+    records.sort_by_key(|(time, _)| *time);
+    write_records(path, &[clock], &records.into_iter().flat_map(|(_, record)| record).collect::<Vec<u8>>());
+}
+
+/// The job takes two seconds: half of them is the code that runs alone.
+#[test]
+fn a_second_alone_weighs_as_much_as_a_second_on_two_threads() {
+    let dir = tempfile::tempdir().expect("dir");
+    for lost in [false, true] {
+        let path = dir.path().join("made.data");
+        alone_and_together(&path, lost);
+        let table = |event: &str| -> Vec<(String, u64, u64)> {
+            let mut command = program();
+            command.arg("report").arg(&path).args(["--no-children", "-s", "sym", "--where", "pid == 77"]);
+            let output = run(command.args(["--format", "json", "--event", event, "--symfs"]).arg(data("bin")));
+            let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("json");
+            let rows = report["events"][0]["rows"].as_array().expect("rows").iter();
+            let number = |row: &serde_json::Value, key: &str| row[key].as_u64().expect("a number");
+            let name = |row: &serde_json::Value| row["sym"].as_str().expect("a name").trim().to_owned();
+            rows.map(|row| (name(row), number(row, "samples"), number(row, "period"))).collect()
+        };
+        let of = |rows: &[(String, u64, u64)], function: &str| {
+            let row = rows.iter().find(|row| row.0.starts_with(function)).unwrap_or_else(|| panic!("{rows:?}"));
+            (row.1, row.2)
+        };
+        let (cpu, latency) = (table("cycles"), table("latency"));
+        assert_eq!([of(&cpu, "burn_alpha"), of(&cpu, "burn_beta")], [(1000, 1000 * MS), (2000, 2000 * MS)], "{lost}");
+        let [alone, together] = ["burn_alpha", "burn_beta"].map(|function| of(&latency, function).1 as f64);
+        let share = 100.0 * alone / (alone + together);
+        assert!((48.0..=52.0).contains(&share), "{lost}: {share} % alone");
+        let shown = run(program().args(["report", "--latency", "-s", "sym", "--symfs"]).arg(data("bin")).arg(&path));
+        let said = String::from_utf8_lossy(&shown.stderr);
+        assert_eq!(said.contains("records were lost 1 time"), lost, "{said}");
+    }
 }

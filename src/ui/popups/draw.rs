@@ -142,6 +142,10 @@ fn losses(model: &Model, theme: &Theme) -> Vec<Styled> {
         );
     }
     row("malformed", thousands(ledger.malformed), ledger.malformed > 0, "records that could not be read");
+    if ledger.parallelism_gaps > 0 {
+        let meaning = "losses of records, perhaps of context switches: latency is inexact";
+        row("switch gaps", thousands(ledger.parallelism_gaps), true, meaning);
+    }
     row("own samples", thousands(ledger.own), false, "excluded (--include-self keeps them)");
     row("evicted", thousands(ledger.evicted), false, "oldest samples, older than --keep or beyond --memory");
     if answer.names_pending > 0 {

@@ -5,6 +5,7 @@ use std::path::Path;
 use perfprof_tui::kernel::attr::Flag;
 use perfprof_tui::record::kinds::encode;
 
+use crate::common::harness::Harness;
 use crate::common::made::{ALPHA, BETA, MAIN, event, has, write_records};
 use crate::common::{data, program, run, symfs};
 
@@ -117,4 +118,35 @@ fn a_second_alone_weighs_as_much_as_a_second_on_two_threads() {
         let said = String::from_utf8_lossy(&shown.stderr);
         assert_eq!(said.contains("records were lost 1 time"), lost, "{said}");
     }
+}
+
+/// The line of a screen that begins with this word, without it.
+fn line_of(text: &str, word: &str) -> Option<String> {
+    text.lines().find_map(|line| line.trim_start().strip_prefix(word)).map(|rest| rest.trim().to_owned())
+}
+
+#[test]
+fn the_map_of_time_has_a_line_of_running_threads() {
+    let dir = tempfile::tempdir().expect("dir");
+    let path = dir.path().join("made.data");
+    alone_and_together(&path, false);
+    for (width, height) in [(80, 24), (200, 60)] {
+        let open = |file: &str| Harness::open(file, "kallsyms", width, height).keys("3");
+        let h = open(path.to_str().expect("utf-8"));
+        let heat = h.app.model.context.answer.view.heat.clone().expect("a map");
+        let counts: Vec<f64> = (0..heat.columns).filter_map(|column| heat.threads(column..column + 1)).collect();
+        assert!(counts[0] < 1.05 && counts.iter().any(|n| *n > 1.95) && counts.iter().all(|n| *n < 2.05), "{counts:?}");
+        let text = h.text();
+        let line = line_of(&text, "threads").unwrap_or_else(|| panic!("{text}"));
+        assert!(line.starts_with('1') && line.contains('2'), "{line}");
+        assert!(text.contains("2.00 threads") || text.contains("1.99 threads"), "the number under the cursor: {text}");
+        assert_eq!(line_of(&open("fp-spin.data").text(), "threads"), None);
+    }
+}
+
+/// A pool of threads is one row on the screen.
+#[test]
+fn pools_of_threads_are_rows() {
+    let text = Harness::open("corpus/p73-latency.data", "kallsyms", 100, 24).keys(":sort comm_nodigit<ret>").text();
+    assert_eq!(text.matches("w<N>-ph<N>").count(), 1, "{text}");
 }

@@ -7,6 +7,7 @@ use crate::query::aggregate::Aggregate;
 use crate::query::aggregate::filter_eval::FilterEvaluator;
 use crate::query::data::Data;
 use crate::query::parallel::shared;
+use crate::query::rows::partner::latency_pair;
 
 use super::lanes::{LaneKind, SiteLanes, half_octave, lanes};
 use super::{Heat, HeatBy, HeatLane, HeatSpec, MAX_COLUMNS, MAX_ROWS, row_at};
@@ -43,7 +44,7 @@ pub fn build(work: HeatInput<'_>, spec: &HeatSpec, before: &[HeatLane], leaves: 
     heat.first = spec.page.unwrap_or((heat.until / heat.length + 1).saturating_sub(columns as u64));
     let pass = Pass::new(work, &heat, &rows);
     let n = columns * heat.rows;
-    (heat.cells, heat.lit) = pass.all(n);
+    Sums { cells: heat.cells, lit: heat.lit, running: heat.running } = pass.all(n);
     losses(&mut heat, data, &rows);
     let from_start = |(from, until): &(u64, u64)| (from.saturating_sub(data.start), until.saturating_sub(data.start));
     heat.gaps = data.profile.gaps.all().iter().map(from_start).collect();
@@ -58,20 +59,38 @@ struct Pass<'a> {
     /// Start and length of the map, in nanoseconds of the session's clock.
     begin: u64,
     span: u64,
+    /// The events of CPU time and of the latency profile.
+    latency: Option<(usize, usize)>,
 }
 
-type Cells = (Vec<u32>, Vec<u32>);
+/// The figures of a part of the samples; see [`Heat`].
+#[derive(Default)]
+struct Sums {
+    cells: Vec<u32>,
+    lit: Vec<u32>,
+    running: Vec<(u64, u64)>,
+}
+
+impl Sums {
+    fn add(&mut self, part: Self) {
+        self.cells.iter_mut().zip(part.cells).for_each(|(a, b)| *a += b);
+        self.lit.iter_mut().zip(part.lit).for_each(|(a, b)| *a += b);
+        let sum = |a: (u64, u64), b: (u64, u64)| (a.0.saturating_add(b.0), a.1.saturating_add(b.1));
+        self.running.iter_mut().zip(part.running).for_each(|(a, b)| *a = sum(*a, b));
+    }
+}
 
 impl<'a> Pass<'a> {
     fn new(work: HeatInput<'a>, heat: &Heat, rows: &'a LaneKind) -> Self {
         let begin = work.data.start.saturating_add(heat.column_time(0));
         let span = (heat.columns as u64).saturating_mul(heat.length);
-        Self { work, rows, n_rows: heat.rows, length: heat.length, begin, span }
+        let latency = latency_pair(work.data.events.iter().map(String::as_str));
+        Self { work, rows, n_rows: heat.rows, length: heat.length, begin, span, latency }
     }
 
-    fn all(&self, n: usize) -> Cells {
+    fn all(&self, n: usize) -> Sums {
         if n == 0 {
-            return (Vec::new(), Vec::new());
+            return Sums::default();
         }
         let profile = self.work.data.profile;
         let times = self.begin..self.begin.saturating_add(self.span);
@@ -80,40 +99,49 @@ impl<'a> Pass<'a> {
         let samples: usize = parts.iter().map(|(_, range)| range.len()).sum();
         let mut done = shared(&parts, samples, EACH, |part| self.part(part, n));
         let mut all = done.pop().unwrap_or_default();
-        for part in done {
-            all.0.iter_mut().zip(part.0).for_each(|(a, b)| *a += b);
-            all.1.iter_mut().zip(part.1).for_each(|(a, b)| *a += b);
-        }
+        done.into_iter().for_each(|part| all.add(part));
         all
     }
 
-    fn part(&self, parts: &[(&Chunk, Range<usize>)], n: usize) -> Cells {
-        let mut cells = vec![0; n];
-        let mut lit = vec![0; if self.work.lit.is_some() { n } else { 0 }];
+    fn part(&self, parts: &[(&Chunk, Range<usize>)], n: usize) -> Sums {
+        let mut sums = Sums {
+            cells: vec![0; n],
+            lit: vec![0; if self.work.lit.is_some() { n } else { 0 }],
+            running: vec![(0, 0); if self.latency.is_some() { n / self.n_rows } else { 0 }],
+        };
+        let (clock, latency) = self.latency.unwrap_or((usize::MAX, usize::MAX));
         for (chunk, range) in parts {
             for i in range.clone() {
-                let after = chunk.time[i].wrapping_sub(self.begin);
-                if after >= self.span || usize::from(chunk.event[i]) != self.work.event {
+                let (after, event) = (chunk.time[i].wrapping_sub(self.begin), usize::from(chunk.event[i]));
+                let is_shown = event == self.work.event;
+                if after >= self.span || !is_shown && event != clock && event != latency || !self.passes(chunk, i) {
                     continue;
                 }
-                if !self
-                    .work
-                    .aggregate
-                    .evaluator
-                    .as_ref()
-                    .is_none_or(|evaluator| evaluator.passes(self.work.data, chunk, i))
-                {
+                let column = (after / self.length) as usize;
+                if let Some(running) = sums.running.get_mut(column) {
+                    let (cpu, divided) = running;
+                    match event {
+                        event if event == clock => *cpu = cpu.saturating_add(chunk.weight[i]),
+                        event if event == latency => *divided = divided.saturating_add(chunk.weight[i]),
+                        _ => {}
+                    }
+                }
+                if !is_shown {
                     continue;
                 }
                 let Some(row) = self.row(chunk, i, after) else { continue };
-                let cell = (after / self.length) as usize * self.n_rows + row;
-                cells[cell] += 1;
+                let cell = column * self.n_rows + row;
+                sums.cells[cell] += 1;
                 if self.work.lit.is_some_and(|judge| judge.passes(self.work.data, chunk, i)) {
-                    lit[cell] += 1;
+                    sums.lit[cell] += 1;
                 }
             }
         }
-        (cells, lit)
+        sums
+    }
+
+    fn passes(&self, chunk: &Chunk, i: usize) -> bool {
+        self.work.aggregate.evaluator.as_ref().is_none_or(|evaluator| evaluator.passes(self.work.data, chunk, i))
     }
 
     fn row(&self, chunk: &Chunk, i: usize, after: u64) -> Option<usize> {

@@ -124,6 +124,9 @@ pub struct Heat {
     pub cells: Vec<u32>,
     /// The number of lit samples per cell; empty if not requested.
     pub lit: Vec<u32>,
+    /// By column, the CPU time of samples and its sum divided by the running threads of each sample's process; empty if
+    /// running threads were not recorded.
+    pub running: Vec<(u64, u64)>,
     /// Lost samples by column.
     pub lost: Vec<u64>,
     /// Cells in which samples were lost, if the kind of rows determines them; sorted.
@@ -156,6 +159,19 @@ impl Heat {
 
     pub(crate) fn sum_of(&self, columns: std::ops::Range<usize>, rows: std::ops::Range<usize>) -> u64 {
         columns.map(|column| self.sum(column * self.rows + rows.start..column * self.rows + rows.end)).sum()
+    }
+
+    /// Returns the mean number of running threads while a sampled process runs; `None` without samples in these columns.
+    pub fn threads(&self, columns: std::ops::Range<usize>) -> Option<f64> {
+        let parts = columns.filter_map(|column| self.running.get(column));
+        let (cpu, latency) = parts.fold((0.0, 0.0), |sum, part| (sum.0 + part.0 as f64, sum.1 + part.1 as f64));
+        (latency > 0.0).then(|| cpu / latency)
+    }
+
+    /// Returns the columns of a span of cells in time order.
+    pub(crate) fn columns_of(&self, cells: &std::ops::Range<usize>) -> std::ops::Range<usize> {
+        let rows = self.rows.max(1);
+        cells.start / rows..cells.end.div_ceil(rows)
     }
 
     /// Returns the start of a column, in nanoseconds from the session's start.

@@ -53,15 +53,14 @@ pub struct Partner {
 impl Partner {
     /// Returns the partner of an event: for instructions per cycle the other event with the same PMU and modes, for the
     /// first clock its latency profile.
-    pub fn of<'a>(kind: PairKind, mut names: impl Iterator<Item = &'a str> + Clone, event: usize) -> Option<Self> {
+    pub fn of<'a>(kind: PairKind, names: impl Iterator<Item = &'a str> + Clone, event: usize) -> Option<Self> {
         if kind == PairKind::Latency {
-            let latency = names.clone().position(|name| name == LATENCY)?;
-            let is_weighed = names.position(samples_time) == Some(event);
-            return is_weighed.then_some(Self { event: latency, counts: Counts::Latency });
+            let (clock, latency) = latency_pair(names)?;
+            return (clock == event).then_some(Self { event: latency, counts: Counts::Latency });
         }
         let (counts, place) = counts_and_place(names.clone().nth(event)?)?;
         let other = if counts == Counts::Cycles { Counts::Instructions } else { Counts::Cycles };
-        let at = names.position(|name| counts_and_place(name) == Some((other, place)))?;
+        let at = names.clone().position(|name| counts_and_place(name) == Some((other, place)))?;
         Some(Self { event: at, counts: other })
     }
 
@@ -83,6 +82,12 @@ impl Partner {
             Counts::Cycles | Counts::Instructions => self.ipc(own, partner).map(PairFigure::Ipc),
         }
     }
+}
+
+/// Returns the event of CPU time and that of its latency profile, if running threads were recorded.
+pub(crate) fn latency_pair<'a>(mut names: impl Iterator<Item = &'a str> + Clone) -> Option<(usize, usize)> {
+    let latency = names.clone().position(|name| name == LATENCY)?;
+    Some((names.position(samples_time)?, latency))
 }
 
 /// Returns whether the samples of an event of this name are of time.

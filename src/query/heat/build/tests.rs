@@ -348,3 +348,31 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn running_threads_are_cpu_time_by_latency() {
+    use crate::perfdata::LATENCY;
+    let mut staged = Staged { events: ["faults", "cycles", LATENCY].map(str::to_owned).to_vec(), ..Staged::default() };
+    let (one, other) = (staged.site(1, &[]), staged.site(2, &[]));
+    // In the first second one thread of process 1 runs; then two, while process 2 has one.
+    for (time, site, threads) in [(0, one, 1), (1, one, 1), (SECOND, one, 2), (SECOND + 1, one, 2), (SECOND, other, 1)]
+    {
+        staged.profile.push(START + time, site, 600, 0, 1);
+        staged.profile.push(START + time, site, 600 / threads, 0, 2);
+    }
+    staged.profile.push(START + 2 * SECOND, one, 5, 0, 0);
+    let of = |staged: &Staged, event: usize, kept: Option<Arc<Filter>>| {
+        let page = spec(HeatBy::Offset, Some(0), 3, 4);
+        asked(staged, event, &page, kept, u64::MAX, &mut SiteLanes::default())
+    };
+    for event in 0..3 {
+        let heat = of(&staged, event, filter("pid == 1"));
+        assert_eq!(heat.running, [(1200, 1200), (1200, 600), (0, 0)], "{event}");
+        assert_eq!([heat.threads(0..1), heat.threads(1..2), heat.threads(2..3)], [Some(1.0), Some(2.0), None]);
+        assert_eq!((heat.threads(0..3), heat.sum(0..12)), (Some(2400.0 / 1800.0), [1, 4, 4][event]));
+        assert_eq!(heat.columns_of(&(3..5)), 0..2);
+    }
+    assert_eq!(of(&staged, 1, None).running[1], (1800, 1200));
+    staged.events.truncate(2);
+    assert_eq!(of(&staged, 1, None).running, []);
+}

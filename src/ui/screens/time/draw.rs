@@ -10,7 +10,7 @@ use crate::query::heat::{Heat, HeatBy, SECOND};
 use crate::query::time_range::time_of_day;
 use crate::session::Origin;
 use crate::ui::screens::time::heat::{self, HeatMap};
-use crate::ui::screens::time::layout::{RowPacking, map_area, slot_of, turned, wide};
+use crate::ui::screens::time::layout::{RowPacking, map_area, slot_of, threads_line, turned, wide};
 use crate::ui::screens::time::state::{TimeSelection, TimeState};
 use crate::ui::screens::top::draw as table;
 use crate::ui::state::Model;
@@ -35,9 +35,31 @@ pub(crate) fn draw(model: &Model, view: &TimeState, on: &mut Canvas<'_>) {
     names(view, heat, packing, &mut on.part(Rect { x: on.area.x, width: map.x - on.area.x, ..map }));
     let wide = wide(model, view, map.width);
     heat::draw(&HeatMap { model, view, heat, selected: &selected, packing, wide }, &mut on.part(map));
-    axis(model, heat, wide, &mut on.part(Rect { y: map.y + map.height, height: 1, ..map }));
+    let mut below = map.y + map.height;
+    if let Some(line) = threads_line(model, map) {
+        on.put(1, line.y - on.area.y, "threads", on.theme.text);
+        threads(model, heat, wide, &mut on.part(line));
+        below += 1;
+    }
+    axis(model, heat, wide, &mut on.part(Rect { y: below, height: 1, ..map }));
     let words = cursor_line(model, view, heat, &selected);
-    on.put(1, map.y + map.height + 1 - on.area.y, &words, on.theme.text);
+    on.put(1, below + 1 - on.area.y, &words, on.theme.text);
+}
+
+/// Draws the mean number of running threads in each column, with as many digits as it has room for.
+fn threads(model: &Model, heat: &Heat, wide: u16, on: &mut Canvas<'_>) {
+    for column in 0..heat.columns {
+        let Some(n) = heat.threads(column..column + 1) else { continue };
+        on.put(slot_of(model, heat, column) * wide, 0, &brief(n, wide), on.theme.text);
+    }
+}
+
+/// Formats a number of threads so that a space separates it from the next, unless a column has one cell; `+` for numbers
+/// that do not fit.
+fn brief(n: f64, wide: u16) -> String {
+    let room = usize::from(wide.max(2) - 1);
+    let texts = [format!("{n:.1}"), format!("{n:.0}")];
+    texts.into_iter().find(|text| text.len() <= room).unwrap_or_else(|| "+".to_owned())
 }
 
 fn nothing(model: &Model, heat: &Heat) -> Option<&'static str> {
@@ -192,6 +214,10 @@ fn cursor_line(model: &Model, view: &TimeState, heat: &Heat, selected: &TimeSele
         let more = if more > 0 { format!(" and {}", counted(more as u64, "more row")) } else { String::new() };
         parts.push(format!("{}{more}", clean(&lane.label)));
     }
+    let columns = if heat.by == HeatBy::Offset { heat.columns_of(&selected.span) } else { selected.span.clone() };
+    if let Some(n) = heat.threads(columns) {
+        parts.push(format!("{n:.2} threads"));
+    }
     if heat.total > 0 {
         parts.push(format!("{} of all", percent(100.0 * selected.samples as f64 / heat.total as f64)));
     }
@@ -218,5 +244,23 @@ pub(crate) fn text(heat: &Heat) -> String {
         let cells: Vec<String> = (0..heat.columns).map(|column| heat.cell(column, row).to_string()).collect();
         out.push_str(&format!("{name}\t{}\n", cells.join("\t")));
     }
+    if !heat.running.is_empty() {
+        let number = |column: usize| heat.threads(column..column + 1).map_or(String::new(), |n| format!("{n:.2}"));
+        let cells: Vec<String> = (0..heat.columns).map(number).collect();
+        out.push_str(&format!("threads\t{}\n", cells.join("\t")));
+    }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_threads_fit_their_columns() {
+        let texts = |n: f64| [1, 2, 3, 4, 5].map(|wide| brief(n, wide));
+        assert_eq!(texts(1.0), ["1", "1", "1", "1.0", "1.0"]);
+        assert_eq!(texts(1.94), ["2", "2", "2", "1.9", "1.9"]);
+        assert_eq!(texts(63.5), ["+", "+", "64", "64", "63.5"]);
+    }
 }

@@ -3,6 +3,7 @@
 use ratatui::layout::Rect;
 
 use crate::query::heat::{Heat, HeatBy};
+use crate::query::rows::partner::latency_pair;
 use crate::ui::draw::layout::places;
 use crate::ui::screens::time::state::TimeState;
 use crate::ui::state::Model;
@@ -10,6 +11,8 @@ use crate::ui::state::Model;
 /// Lines above the map (legend) and below (axis and description).
 const ABOVE: u16 = 1;
 const BELOW: u16 = 2;
+/// The least height of the screen's part that has a line for running threads.
+const ROOM_FOR_THREADS: u16 = 8;
 
 /// Width of the row names.
 fn left(view: &TimeState, width: u16) -> u16 {
@@ -27,8 +30,20 @@ pub(crate) fn map_area(model: &Model, view: &TimeState) -> Rect {
         x: table.x + left,
         y: table.y + ABOVE,
         width: table.width.saturating_sub(left + 1),
-        height: table.height.saturating_sub(ABOVE + BELOW),
+        height: table.height.saturating_sub(ABOVE + BELOW + u16::from(shows_threads(model, table.height))),
     }
+}
+
+/// Returns whether a line below the map shows running threads: the session has the latency profile of a clock.
+fn shows_threads(model: &Model, height: u16) -> bool {
+    let names = model.context.answer.events.iter().map(|event| &*event.name);
+    height >= ROOM_FOR_THREADS && !model.context.is_timeless() && latency_pair(names).is_some()
+}
+
+/// Returns the line of running threads below the map, if there is one.
+pub(crate) fn threads_line(model: &Model, map: Rect) -> Option<Rect> {
+    let table = places(model, model.area()).table;
+    shows_threads(model, table.height).then_some(Rect { y: map.y + map.height, height: 1, ..map })
 }
 
 /// Maximum height of a row in lines.

@@ -23,8 +23,8 @@ pub enum ReadError {
     Missing,
     /// An unknown format, with its first eight bytes as text.
     #[error(
-        "not a recording: expected perf.data, `perf script` text, folded stacks, pprof, or a profile of V8, Firefox, \
-         samply or speedscope (it starts with {0:?})"
+        "not a recording: expected perf.data, `perf script` text, folded stacks, pprof, JFR, or a profile of V8, \
+         Firefox, samply or speedscope (it starts with {0:?})"
     )]
     Magic(String),
     /// An empty file.

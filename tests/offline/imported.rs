@@ -139,6 +139,43 @@ fn exports_are_read_again() {
     }
 }
 
+/// Samples of an event by thread and stack, from `jfr print` of this recording.
+fn printed(event: &str) -> BTreeMap<String, u64> {
+    let text = std::fs::read_to_string(imported("load.jfr.print.txt")).expect("read");
+    let mut found = BTreeMap::new();
+    for sample in text.split("\n}").filter(|sample| sample.trim_start().starts_with(event)) {
+        let thread = sample.split('"').nth(1).expect("a thread");
+        let stack = sample.split_once("stackTrace = [").expect("a stack").1;
+        let mut frames: Vec<&str> = stack.lines().filter_map(|line| Some(line.trim().split_once('(')?.0)).collect();
+        frames.reverse();
+        *found.entry([&[thread][..], &frames].concat().join(";")).or_default() += 1;
+    }
+    found
+}
+
+#[test]
+fn recordings_of_java_have_the_samples_of_jfr_print() {
+    let mut samples = 0;
+    for event in ["jdk.ExecutionSample", "jdk.NativeMethodSample"] {
+        let mut command = program();
+        command.arg("export").arg(imported("load.jfr.gz")).args(["--event", event, "--to", "folded", "-o", "-"]);
+        let text = String::from_utf8(run(&mut command).stdout).expect("utf8");
+        let line = |line: &str| {
+            let (stack, count) = line.rsplit_once(' ').expect("a count");
+            (stack.to_owned(), count.parse::<u64>().expect("a number"))
+        };
+        let ours: BTreeMap<String, u64> = text.lines().map(line).collect();
+        assert_eq!(ours, printed(event));
+        samples += ours.values().sum::<u64>();
+    }
+    assert_eq!(samples, 63);
+    let math = periods("load.jfr.gz", "jdk.ExecutionSample", &["--comms", "worker-1"]);
+    assert_eq!((math["Load.math"], math[""]), (2, 2));
+    // Samples have times.
+    let late = periods("load.jfr.gz", "jdk.ExecutionSample", &["--time", "50%-100%"])[""];
+    assert!((1..62).contains(&late), "{late}");
+}
+
 #[test]
 fn two_profiles_are_compared() {
     let mut command = program();

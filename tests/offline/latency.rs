@@ -139,7 +139,8 @@ fn the_map_of_time_has_a_line_of_running_threads() {
         let text = h.text();
         let line = line_of(&text, "threads").unwrap_or_else(|| panic!("{text}"));
         assert!(line.starts_with('1') && line.contains('2'), "{line}");
-        assert!(text.contains("2.00 threads") || text.contains("1.99 threads"), "the number under the cursor: {text}");
+        // At the end, one of the two threads runs for some milliseconds more.
+        assert!(text.contains("1.00 threads"), "the number under the cursor: {text}");
         assert_eq!(line_of(&open("fp-spin.data").text(), "threads"), None);
     }
 }

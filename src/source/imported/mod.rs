@@ -1,10 +1,11 @@
-//! Profiles of other tools: pprof, V8, Firefox and samply, speedscope. Their frames have names instead of addresses. A
+//! Profiles of other tools: pprof, V8, Firefox and samply, speedscope, JDK Flight Recorder. Their frames have names instead of addresses. A
 //! file is read as a whole when it is opened, because its names may be anywhere in it.
 
 mod document;
 mod few;
 mod firefox;
 mod heapprofile;
+mod jfr;
 mod labels;
 pub mod messages;
 mod pprof;
@@ -29,6 +30,8 @@ use profile::ImportedProfile;
 pub enum ImportFormat {
     /// pprof's protocol buffer, without its compression.
     Pprof,
+    /// Recordings of the JDK Flight Recorder.
+    Jfr,
     /// JSON: the profiles of V8, Firefox, samply and speedscope.
     Json,
 }
@@ -56,8 +59,8 @@ pub enum ImportError {
     /// A profile of a known tool in a form that is not supported, with the remedy.
     #[error("{0}")]
     Unsupported(&'static str),
-    /// A pprof message that contradicts its encoding.
-    #[error("damaged pprof profile: {what} at byte {at}")]
+    /// A binary profile that contradicts its encoding.
+    #[error("damaged profile: {what} at byte {at}")]
     Damaged {
         /// A description of the fault.
         what: &'static str,
@@ -78,6 +81,9 @@ const BATCH_FRAMES: usize = 1 << 16;
 pub fn sniff(head: &[u8]) -> Option<ImportFormat> {
     if document::is_object(head) {
         return Some(ImportFormat::Json);
+    }
+    if jfr::is_jfr(head) {
+        return Some(ImportFormat::Jfr);
     }
     pprof::is_pprof(head).then_some(ImportFormat::Pprof)
 }
@@ -103,6 +109,7 @@ impl ImportedSource {
         }
         let mut profile = match format {
             ImportFormat::Pprof => pprof::read(&bytes)?,
+            ImportFormat::Jfr => jfr::read(&bytes)?,
             ImportFormat::Json => document::read(&bytes)?,
         };
         drop(bytes);

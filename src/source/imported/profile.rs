@@ -22,7 +22,7 @@ const MOST_CUT: u64 = 1024;
 const FEW_FRAMES: usize = 16;
 /// The bytes of a name or path that are kept.
 pub(super) const MOST_TEXT: usize = 4096;
-/// The bytes of distinct frames, stacks and threads, and the frames of all stacks together.
+/// The bytes of distinct frames, stacks, threads and samples, and the frames of all stacks together.
 const MOST_HELD: usize = 1 << 30;
 const MOST_STEPS: u64 = 1 << 29;
 /// A process or thread number that the file lacks.
@@ -69,7 +69,7 @@ pub(super) struct ImportedProfile {
     pub(super) notes: Vec<String>,
     /// Samples with more frames than are kept.
     pub(super) cut: u64,
-    /// The bytes of frames, stacks and threads, and the frames of all stacks so far.
+    /// The bytes of frames, stacks, threads and samples, and the frames of all stacks so far.
     held: usize,
     steps: u64,
 }
@@ -173,6 +173,10 @@ impl ImportedProfile {
     }
 
     pub(super) fn add(&mut self, sample: ImportedSample) {
+        if self.is_full() {
+            return;
+        }
+        self.held += size_of::<ImportedSample>();
         self.samples.push(sample);
     }
 

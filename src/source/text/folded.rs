@@ -29,7 +29,7 @@ pub(crate) enum FoldedLine {
 pub(crate) fn line(text: &[u8], form: CountForm, names: &mut TextNames, batch: &mut Batch) -> FoldedLine {
     let Some((stack, counts)) = form.split(text) else { return FoldedLine::Other };
     let (time, stack) = timestamp(stack);
-    let end = memchr::memchr(b';', stack).unwrap_or(stack.len());
+    let (end, _) = name_end(stack, 0);
     let comm = names.comm(&stack[..end]);
     let pid = if comm.starts_with("swapper") { 0 } else { -1 };
     let from = batch.named.frames.len();
@@ -74,15 +74,20 @@ fn frames(text: &[u8], names: &mut TextNames, batch: &mut Batch) {
     let same = last.text.iter().zip(text).take_while(|(a, b)| a == b).count();
     // A name is equal only if both end there.
     let whole = |end: usize| end < same || end == same && text.get(end).is_none_or(|b| *b == b';');
-    let kept = last.ends.iter().take_while(|(end, _)| whole(*end)).count();
+    let kept = last.ends.iter().take_while(|(end, _)| whole(*end) && *end <= last.sure).count();
     last.ends.truncate(kept);
+    last.sure = usize::MAX;
     let mut at = last.ends.last().map_or(0, |(end, _)| *end);
     last.text.truncate(at);
     last.text.extend_from_slice(&text[at..]);
     while at < text.len() {
         // The position of the semicolon before a name.
         let start = at + 1;
-        at = memchr::memchr(b';', &text[start..]).map_or(text.len(), |n| start + n);
+        let (end, is_sure) = name_end(text, start);
+        at = end;
+        if !is_sure {
+            last.sure = last.sure.min(start);
+        }
         let part = &text[start..at];
         if !part.is_empty() {
             let id = names.frame(part, batch, || describe(part));
@@ -97,6 +102,43 @@ fn frames(text: &[u8], names: &mut TextNames, batch: &mut Batch) {
 pub(crate) struct LastStack {
     text: Vec<u8>,
     ends: Vec<(usize, u32)>,
+    /// Names that start from here on may end elsewhere in another line: a bracket of the first of them is not closed.
+    sure: usize,
+}
+
+/// Returns the end of the name that starts here, and whether it does not depend on what follows. A semicolon within `()`
+/// or `[]` is part of the name (`[T; 4]`, `(Ljava/lang/String;)V`), unless the bracket is not closed.
+fn name_end(text: &[u8], start: usize) -> (usize, bool) {
+    let mut at = start;
+    let mut is_sure = true;
+    while let Some(n) = memchr::memchr3(b';', b'(', b'[', &text[at..]) {
+        at += n;
+        match text[at] {
+            b';' => return (at, is_sure),
+            _ => match closing(text, at) {
+                Some(end) => at = end + 1,
+                None => (at, is_sure) = (at + 1, false),
+            },
+        }
+    }
+    (text.len(), is_sure)
+}
+
+/// The bytes between two brackets of a name at most.
+const MOST_BRACKETED: usize = 4096;
+
+/// Returns the position of the bracket that closes another. Brackets of the other kind may be open: `([Ljava/lang/Long;)V`.
+fn closing(text: &[u8], open: usize) -> Option<usize> {
+    let (begin, end) = if text[open] == b'(' { (b'(', b')') } else { (b'[', b']') };
+    let near = &text[open..text.len().min(open + MOST_BRACKETED)];
+    let mut depth = 0usize;
+    for at in memchr::memchr2_iter(begin, end, near) {
+        depth = if near[at] == begin { depth + 1 } else { depth - 1 };
+        if depth == 0 {
+            return Some(open + at);
+        }
+    }
+    None
 }
 
 fn describe(part: &[u8]) -> NamedFrame {
@@ -151,6 +193,33 @@ fn clock(text: &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn semicolons_in_brackets_are_parts_of_names() {
+        let names = |text: &str| {
+            let (mut found, mut at) = (Vec::new(), 0);
+            while at <= text.len() {
+                let (end, _) = name_end(text.as_bytes(), at);
+                found.push(text[at..end].to_owned());
+                at = end + 1;
+            }
+            found.join("|")
+        };
+        for (text, want) in [
+            ("a;f([Ljava/lang/Long;I)V;b", "a|f([Ljava/lang/Long;I)V|b"),
+            ("<[T; 4] as Foo>::bar;x", "<[T; 4] as Foo>::bar|x"),
+            ("f(a;(b;c);d);x_[k]", "f(a;(b;c);d)|x_[k]"),
+            ("f(a;b;c", "f(a|b|c"),
+            ("[Lx;[unknown];y", "[Lx|[unknown]|y"),
+            ("operator();x)", "operator()|x)"),
+            ("", ""),
+        ] {
+            assert_eq!(names(text), want);
+        }
+        assert_eq!([name_end(b"f(;)", 0), name_end(b"f(;", 0)], [(4, true), (2, false)]);
+        let long = format!("f({};)", "x".repeat(2 * MOST_BRACKETED));
+        assert_eq!(name_end(long.as_bytes(), 0), (long.len() - 2, false));
+    }
 
     #[test]
     fn times() {

@@ -33,6 +33,15 @@ fn folded_stacks_with_marks_and_times() {
     assert_eq!(got[2].4, ["inl@[inlined]"]);
 }
 
+/// Names of Rust and Java with semicolons, also where the line before begins alike but does not close its bracket.
+#[test]
+fn semicolons_in_brackets_do_not_separate_frames() {
+    let got = read("app;main;<[T; 4]>::f;g 1\na;b(c;d 2\na;b(c;d);e 3\na;b(c;d);e;f 4\nmain(x;y);a 5\n");
+    let frames: Vec<String> =
+        got.iter().map(|one| format!("{} {}", one.0, one.4.join("|").replace("@[unknown]", ""))).collect();
+    assert_eq!(frames, ["app main|<[T; 4]>::f|g", "a b(c|d", "a b(c;d)|e", "a b(c;d)|e|f", "main(x;y) a"]);
+}
+
 #[test]
 fn frames_of_old_perfs_stand_behind_nothing() {
     let text = "java 19983 cycles:\nffffffff8103d0ca native_write ([kernel.kallsyms])\n7f7243090b7d f (/lib/x.so)\n\n\

@@ -204,6 +204,7 @@ impl More {
             fields: fields.into_iter().filter(|(on, _)| *on).fold(0, |all, (_, bits)| all | bits),
             kernel_chains_only: self.kernel_callchains,
             user_chains_only: self.user_callchains,
+            deferred: false,
             switches: self.switch_events,
             namespaces: self.namespaces,
             no_bpf: self.no_bpf_event,

@@ -56,6 +56,9 @@ pub struct Extras {
     pub(crate) fields: u64,
     pub(crate) kernel_chains_only: bool,
     pub(crate) user_chains_only: bool,
+    /// User chains in records of their own, by the kernel when a thread returns to user code (6.19): only for recordings,
+    /// because a sample waits for its chain.
+    pub(crate) deferred: bool,
     /// Records of each context switch, and of namespaces.
     pub(crate) switches: bool,
     pub(crate) namespaces: bool,
@@ -91,6 +94,7 @@ pub(crate) struct CommonAttrs {
 /// Newer kernel features, dropped one after the other when an open fails with EINVAL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KernelFeatures {
+    pub(crate) deferred: bool,
     pub(crate) lost: bool,
     pub(crate) cgroup: bool,
     pub(crate) ksymbol: bool,
@@ -98,14 +102,16 @@ pub(crate) struct KernelFeatures {
 
 impl Default for KernelFeatures {
     fn default() -> Self {
-        Self { lost: true, cgroup: true, ksymbol: true }
+        Self { deferred: true, lost: true, cgroup: true, ksymbol: true }
     }
 }
 
 impl KernelFeatures {
-    /// Drops the newest remaining feature of events with sample ids (6.0, 5.7); `None` if there is none left.
+    /// Drops the newest remaining feature of events with sample ids (6.19, 6.0, 5.7); `None` if there is none left.
     pub(crate) fn less(self) -> Option<Self> {
-        if self.lost {
+        if self.deferred {
+            Some(Self { deferred: false, ..self })
+        } else if self.lost {
             Some(Self { lost: false, ..self })
         } else if self.cgroup {
             Some(Self { cgroup: false, ..self })
@@ -175,7 +181,7 @@ pub(crate) fn event(event: &Event, common: &CommonAttrs, have: KernelFeatures) -
         // (perf_swevent_event in kernel/events/core.c). All have the same period anyway.
         attr.sample_type &= !sample::PERIOD;
     }
-    add_chains(&mut attr, event, common);
+    add_chains(&mut attr, event, common, have);
     if own.kind == TYPE_TRACEPOINT {
         attr.sample_type |= sample::RAW;
     }
@@ -214,7 +220,7 @@ pub(crate) fn event(event: &Event, common: &CommonAttrs, have: KernelFeatures) -
     attr
 }
 
-fn add_chains(attr: &mut Attr, event: &Event, common: &CommonAttrs) {
+fn add_chains(attr: &mut Attr, event: &Event, common: &CommonAttrs, have: KernelFeatures) {
     let way = own_way(event, common);
     if !way.is_on() {
         return;
@@ -245,6 +251,8 @@ fn add_chains(attr: &mut Attr, event: &Event, common: &CommonAttrs) {
     let left_out = common.exclude.user || event.no_chains || copied || walks(event, common);
     attr.set(Flag::ExcludeCallchainUser, left_out || kernel_only && !user_only);
     attr.set(Flag::ExcludeCallchainKernel, common.exclude.kernel || event.no_chains || user_only && !kernel_only);
+    let defers = common.extras.deferred && have.deferred && way == CallGraph::Fp;
+    attr.set(Flag::DeferCallchain, defers && !attr.has(Flag::ExcludeCallchainUser));
 }
 
 fn add_registers(attr: &mut Attr, extras: &Extras) {
@@ -373,6 +381,7 @@ pub(crate) fn owner(common: &CommonAttrs, have: KernelFeatures) -> Attr {
     // perf looks for unwind tables in mappings without code.
     let addresses = common.extras.fields & sample::ADDR != 0;
     attr.set(Flag::MmapData, addresses || matches!(common.chains, CallGraph::Dwarf(_)));
+    attr.set(Flag::DeferOutput, common.extras.deferred && have.deferred);
     attr.set(Flag::ContextSwitch, common.extras.switches);
     attr.set(Flag::Namespaces, common.extras.namespaces);
     attr.set(Flag::Cgroup, common.cgroups && have.cgroup);

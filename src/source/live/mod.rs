@@ -151,6 +151,8 @@ impl LiveSource {
         let target = config.target;
         let sees_all = config.events.iter().any(|event| event.machine_wide);
         let pages = config.pages.unwrap_or_else(|| attr::ring_pages(config.rate, &config.events, chains));
+        // Frame pointers that were requested by name are recorded as every reader expects them.
+        let defers = config.extras.deferred && requested != chains && note.is_some();
         let common = CommonAttrs {
             rate: config.rate,
             chains,
@@ -161,7 +163,7 @@ impl LiveSource {
             tasks: target.is_tasks(),
             watermark: (pages * rustix::param::page_size() / 2) as u32,
             cgroups: config.cgroups,
-            extras: config.extras,
+            extras: attr::Extras { deferred: defers, ..config.extras },
             enable_on_exec: !sees_all && target.begins_with_exec(config.command.as_ref(), config.delay),
         };
         let by_task = target.is_tasks() && !sees_all;

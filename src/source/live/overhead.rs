@@ -35,8 +35,11 @@ fn measure(sys: &dyn Sys) -> Option<Duration> {
         watermark: 1 << 16,
         ..CommonAttrs::default()
     };
-    let mut probe =
-        attr::event(&Event::cpu_clock(), &common, KernelFeatures { lost: false, cgroup: false, ksymbol: false });
+    let mut probe = attr::event(
+        &Event::cpu_clock(),
+        &common,
+        KernelFeatures { deferred: false, lost: false, cgroup: false, ksymbol: false },
+    );
     probe.set(crate::kernel::attr::Flag::ExcludeKernel, true);
     let fd = sys.open(&probe, 0, -1, None, None).ok()?;
     sys.ioctl(fd.as_fd(), Ioctl::Enable).ok()?;

@@ -62,6 +62,8 @@ pub(crate) fn run(mut args: RecordArgs) -> anyhow::Result<u8> {
     // If the machine has cgroups, samples contain theirs.
     let named: Vec<NamedContainer> = Scanner::here().look().came.into_iter().map(|running| running.named).collect();
     args.sampling.all_cgroups |= !named.is_empty() || cgroup::has_groups();
+    // Triggers and stores read samples while they arrive; a file may have their chains later.
+    args.sampling.extras.deferred = true;
     let realtime = source_config::realtime(&args.sampling)?;
     let output = if args.is_streamed() { Output::ToErrors } else { Output::Inherit };
     let (started, stop) = source_config::begin(&args, output)?;

@@ -17,6 +17,7 @@ pub(crate) const COMMON: CommonAttrs = CommonAttrs {
         fields: 0,
         kernel_chains_only: false,
         user_chains_only: false,
+        deferred: false,
         switches: false,
         namespaces: false,
         no_bpf: false,
@@ -100,9 +101,25 @@ fn all_newer_features_can_be_given_up() {
         have = less;
         steps += 1;
     }
-    assert_eq!(steps, 2);
+    assert_eq!(steps, 3);
     let dummy = owner(&COMMON, have);
     assert!(!dummy.has(Flag::Cgroup) && dummy.has(Flag::Mmap2));
+}
+
+#[test]
+fn recordings_defer_chains_that_are_not_walked_by_tables() {
+    let of = |chains, extras: Extras, have| {
+        let common = CommonAttrs { chains, tables: false, extras: Extras { deferred: true, ..extras }, ..COMMON };
+        let sampled = event(&Event::cpu_clock(), &common, have);
+        (sampled.has(Flag::DeferCallchain), owner(&common, have).has(Flag::DeferOutput))
+    };
+    let (have, none) = (KernelFeatures::default(), COMMON.extras);
+    assert_eq!(of(CallGraph::Fp, none, have), (true, true));
+    assert_eq!(of(CallGraph::Dwarf(8192), none, have), (false, true));
+    assert_eq!(of(CallGraph::Fp, Extras { kernel_chains_only: true, ..none }, have), (false, true));
+    assert_eq!(of(CallGraph::Fp, none, have.less().expect("less")), (false, false));
+    let plain = event(&Event::cpu_clock(), &CommonAttrs { tables: false, ..COMMON }, have);
+    assert!(!plain.has(Flag::DeferCallchain) && !owner(&COMMON, have).has(Flag::DeferOutput));
 }
 
 #[test]

@@ -60,8 +60,9 @@ fn ours(recording: &str) -> Figures {
     Figures { rows: event["rows"].as_array().expect("rows").iter().map(row).collect(), samples, period }
 }
 
-/// `37.04ms`, `12`, `1.50s` in nanoseconds, or a plain number.
+/// `37.04ms`, `1.50s` in nanoseconds, or a plain number: `12`, `160,160`.
 fn amount(text: &str) -> f64 {
+    let text = text.replace(',', "");
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let unit = match &text[end..] {
         "" | "ns" => 1.0,
@@ -139,26 +140,32 @@ fn sandwich(page: &str) -> Vec<(f64, f64, String)> {
     rows.collect()
 }
 
-#[test]
-fn speedscope_shows_the_same_rows() {
-    let (Some(chromium), Some(speedscope)) = (found("chromium"), found("speedscope")) else { return };
+/// Opens a file in speedscope; returns what a browser with an option prints of its function table.
+fn in_speedscope(file: &Path, dir: &Path) -> Option<impl Fn(&str) -> Vec<u8>> {
+    let (chromium, speedscope) = (found("chromium")?, found("speedscope")?);
     let page = speedscope.parent().and_then(Path::parent).expect("a package").join("dist/release/index.html");
-    let dir = tempfile::tempdir().expect("dir");
-    let out = dir.path().join("out.json");
-    export("fp-sysmix.data", "speedscope", &out);
     // speedscope's own command passes files to the page like this.
     use base64::Engine as _;
-    let packed = base64::engine::general_purpose::STANDARD.encode(std::fs::read(&out).expect("written"));
-    let script = dir.path().join("out.js");
-    std::fs::write(&script, format!("speedscope.loadFileFromBase64(\"out.json\", \"{packed}\")")).expect("written");
+    let packed = base64::engine::general_purpose::STANDARD.encode(std::fs::read(file).expect("read"));
+    let name = file.file_name().expect("a file").to_string_lossy();
+    let script = dir.join("out.js");
+    std::fs::write(&script, format!("speedscope.loadFileFromBase64(\"{name}\", \"{packed}\")")).expect("written");
     let url = format!("file://{}#localProfilePath={}&view=sandwich", page.display(), script.display());
-    let browse = |what: &str| {
+    let own_files = format!("--user-data-dir={}", dir.join("browser").display());
+    Some(move |what: &str| {
         let mut command = Command::new(&chromium);
         command.args(["--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files"]);
         command.args(["--window-size=1200,800", "--virtual-time-budget=20000", what]);
-        command.arg(format!("--user-data-dir={}", dir.path().join("browser").display())).arg(&url);
-        run(&mut command).stdout
-    };
+        run(command.arg(&own_files).arg(&url)).stdout
+    })
+}
+
+#[test]
+fn speedscope_shows_the_same_rows() {
+    let dir = tempfile::tempdir().expect("dir");
+    let out = dir.path().join("out.json");
+    export("fp-sysmix.data", "speedscope", &out);
+    let Some(browse) = in_speedscope(&out, dir.path()) else { return };
     let rows = sandwich(&String::from_utf8(browse("--dump-dom")).expect("UTF-8"));
     let ours = ours("fp-sysmix.data");
     let all = rows.iter().map(|row| row.0).fold(0.0, f64::max);
@@ -177,6 +184,40 @@ fn speedscope_shows_the_same_rows() {
     browse(&format!("--screenshot={}", picture.display()));
     let size = std::fs::metadata(&picture).expect("a picture").len();
     assert!(size > 10_000, "{size}");
+}
+
+/// speedscope's readers of other tools' files, and ours. Not pprof: speedscope counts inlined functions to their callers.
+#[test]
+fn speedscope_reads_the_same_rows() {
+    // The rows that are only there: the thread as a frame, and anonymous functions with their files.
+    for (file, apart, least) in [("corpus/fp-spin.folded", "spin", 14), ("imported/node.cpuprofile", "(anonymous ", 10)]
+    {
+        let dir = tempfile::tempdir().expect("dir");
+        let Some(browse) = in_speedscope(&data(file), dir.path()) else { return };
+        let rows = sandwich(&String::from_utf8(browse("--dump-dom")).expect("UTF-8"));
+        let ours = json(file);
+        let event = &ours["events"][0];
+        let all = event["period"].as_u64().expect("a number") as f64;
+        let row = |row: &serde_json::Value| {
+            let share = |key: &str| row[key].as_f64().expect("a share") * all / 100.0;
+            (row["sym"].as_str().expect("a name").to_owned(), (share("self_pct"), share("children_pct")))
+        };
+        let ours: BTreeMap<String, (f64, f64)> = event["rows"].as_array().expect("rows").iter().map(row).collect();
+        let mut n = 0;
+        // speedscope gives the last sample no time: V8's file says when it ended.
+        for (total, own, name) in rows.iter().take(20).filter(|row| row.2 != "onwrite" && !row.2.starts_with(apart)) {
+            let (own_here, total_here) = ours.get(name).unwrap_or_else(|| panic!("{file}: {name}"));
+            assert!((own - own_here).abs() <= all * 2e-5, "{file}: {name}: {own}, {own_here} here");
+            // It moves the garbage collector's time to the function before.
+            let is_exact = file.ends_with("folded");
+            assert!(
+                !is_exact || (total - total_here).abs() <= all * 2e-5,
+                "{file}: {name}: {total}, {total_here} here"
+            );
+            n += 1;
+        }
+        assert!(n >= least, "{file}: {rows:?}");
+    }
 }
 
 #[test]

@@ -9,12 +9,15 @@ use crate::source::{Batch, NamedFrame, NamedSample};
 use super::TextNames;
 use super::counts::{CountForm, Period};
 
-/// Suffixes of frames (FlameGraph, stackcollapse-perf.pl `--kernel --jit --inline`).
+/// Suffixes of frames (FlameGraph, stackcollapse-perf.pl `--kernel --jit --inline`; async-profiler has one for
+/// interpreted Java code and one for its first compiler's).
 const MARKS: &[(&[u8], &str, DsoKind)] = &[
     (b"_[k]", "[kernel.kallsyms]", DsoKind::Kernel),
     (b"_[j]", "[jit]", DsoKind::Anon),
     (b"_[i]", "[inlined]", DsoKind::File),
     (b"_[w]", "[waker]", DsoKind::Unknown),
+    (b"_[0]", "[interpreted]", DsoKind::Anon),
+    (b"_[1]", "[jit]", DsoKind::Anon),
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,10 +33,17 @@ pub(crate) fn line(text: &[u8], form: CountForm, names: &mut TextNames, batch: &
     let Some((stack, counts)) = form.split(text) else { return FoldedLine::Other };
     let (time, stack) = timestamp(stack);
     let (end, _) = name_end(stack, 0);
-    let comm = names.comm(&stack[..end]);
-    let pid = if comm.starts_with("swapper") { 0 } else { -1 };
+    let first = &stack[..end];
     let from = batch.named.frames.len();
-    frames(&stack[end..], names, batch);
+    let thread = if is_java_frame(first) {
+        frames(&[&b";"[..], stack].concat(), names, batch);
+        (&b"java"[..], -1)
+    } else {
+        frames(&stack[end..], names, batch);
+        java_thread(first).unwrap_or((first, -1))
+    };
+    let comm = names.comm(thread.0);
+    let (pid, tid) = if comm.starts_with("swapper") { (0, 0) } else { (-1, thread.1) };
     batch.named.frames[from..].reverse();
     let frames = from as u32..batch.named.frames.len() as u32;
     let mut is_inexact = false;
@@ -45,22 +55,30 @@ pub(crate) fn line(text: &[u8], form: CountForm, names: &mut TextNames, batch: &
         let Period { period, is_inexact: is_rounded } = count.period(form.decimals);
         is_inexact |= is_rounded;
         let (comm, frames) = (comm.clone(), frames.clone());
-        let sample = NamedSample {
-            comm,
-            pid,
-            tid: pid,
-            cpu: 0,
-            time,
-            period,
-            event,
-            frames,
-            closed: true,
-            trace: None,
-            raw: None,
-        };
+        let sample =
+            NamedSample { comm, pid, tid, cpu: 0, time, period, event, frames, closed: true, trace: None, raw: None };
         batch.named.samples.push(sample);
     }
     FoldedLine::Stack { is_inexact }
+}
+
+/// Returns whether the first name of a stack is a function, as in the output of async-profiler without threads: a Java
+/// method, or a name with a suffix.
+fn is_java_frame(name: &[u8]) -> bool {
+    let is_identifier = |part: &[u8]| {
+        let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$') || !byte.is_ascii();
+        part.first().is_some_and(|byte| !byte.is_ascii_digit()) && part.iter().all(is_part)
+    };
+    let class = name.iter().rposition(|byte| *byte == b'.').map(|dot| &name[..dot]);
+    let is_method = class.is_some_and(|class| class.contains(&b'/') && class.split(|b| *b == b'/').all(is_identifier));
+    is_method || MARKS.iter().any(|(mark, ..)| name.ends_with(mark) && name.len() > mark.len())
+}
+
+/// Reads async-profiler's `[NAME tid=NUMBER]`: a thread's name and number.
+fn java_thread(name: &[u8]) -> Option<(&[u8], i32)> {
+    let inside = name.strip_prefix(b"[")?.strip_suffix(b"]")?;
+    let at = memchr::memmem::rfind(inside, b" tid=")?;
+    Some((&inside[..at], i32::try_from(number(&inside[at + 5..])?).ok()?))
 }
 
 pub(crate) fn has_time(text: &[u8], form: CountForm) -> bool {

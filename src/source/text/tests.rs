@@ -42,6 +42,22 @@ fn semicolons_in_brackets_do_not_separate_frames() {
     assert_eq!(frames, ["app main|<[T; 4]>::f|g", "a b(c|d", "a b(c;d)|e", "a b(c;d)|e|f", "main(x;y) a"]);
 }
 
+/// async-profiler's output has threads only if they are requested.
+#[test]
+fn stacks_of_java_begin_with_a_thread_or_a_method() {
+    let text = "java/lang/Thread.run;app/Main$1.work_[j];app/Main.spin_[0] 3\n\
+                [http-nio 1 tid=4711];java/lang/Thread.run;read_[k] 2\njava-?/77;a/b.c 1\nstart_thread_[k];a 4\n";
+    let got = read(text);
+    let of = |at: usize| (&*got[at].0, got[at].4.iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!(
+        of(0),
+        ("java", vec!["java/lang/Thread.run@[unknown]", "app/Main$1.work@[jit]", "app/Main.spin@[interpreted]"])
+    );
+    assert_eq!(of(1), ("http-nio 1", vec!["java/lang/Thread.run@[unknown]", "read@[kernel.kallsyms]"]));
+    assert_eq!(of(2), ("java-?/77", vec!["a/b.c@[unknown]"]));
+    assert_eq!(of(3), ("java", vec!["start_thread@[kernel.kallsyms]", "a@[unknown]"]));
+}
+
 #[test]
 fn frames_of_old_perfs_stand_behind_nothing() {
     let text = "java 19983 cycles:\nffffffff8103d0ca native_write ([kernel.kallsyms])\n7f7243090b7d f (/lib/x.so)\n\n\

@@ -328,3 +328,21 @@ pub(crate) struct FrameArgs {
     #[arg(long, hide_short_help = true)]
     pub(crate) no_inline: bool,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_root_may_be_flat() {
+        for (text, dir, flat) in [
+            ("/r", "/r", false),
+            ("/r,flat", "/r", true),
+            ("/r,hierarchy", "/r", false),
+            ("/a,b", "/a,b", false),
+            ("/a,b,flat", "/a,b", true),
+        ] {
+            assert_eq!(Symfs::parse(text), Ok(Symfs { dir: dir.into(), flat }), "{text}");
+        }
+    }
+}

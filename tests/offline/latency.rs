@@ -114,6 +114,12 @@ fn a_second_alone_weighs_as_much_as_a_second_on_two_threads() {
         let [alone, together] = ["burn_alpha", "burn_beta"].map(|function| of(&latency, function).1 as f64);
         let share = 100.0 * alone / (alone + together);
         assert!((48.0..=52.0).contains(&share), "{lost}: {share} % alone");
+        // The weights of flame graphs and exports.
+        let mut export = program();
+        export.arg("export").arg(&path).args(["--event", "latency", "--to", "folded", "-o", "-", "--symfs"]);
+        let folded = String::from_utf8(run(export.arg(data("bin"))).stdout).expect("text");
+        let weight = folded.lines().find_map(|line| line.strip_prefix("spin;burn_alpha ")?.parse::<f64>().ok());
+        assert_eq!(weight, Some(alone), "{folded}");
         let shown = run(program().args(["report", "--latency", "-s", "sym", "--symfs"]).arg(data("bin")).arg(&path));
         let said = String::from_utf8_lossy(&shown.stderr);
         assert_eq!(said.contains("records were lost 1 time"), lost, "{said}");

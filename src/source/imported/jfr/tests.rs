@@ -217,7 +217,7 @@ fn damaged_recordings_are_errors() {
 }
 
 fn real() -> Vec<u8> {
-    let packed = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/imported/load.jfr.gz")).expect("read");
+    let packed = include_bytes!("../../../../tests/data/imported/load.jfr.gz");
     let mut file = Vec::new();
     flate2::read::GzDecoder::new(&packed[..]).read_to_end(&mut file).expect("unpacked");
     file

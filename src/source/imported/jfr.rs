@@ -251,7 +251,8 @@ struct Names<'c, 'a> {
     chunk: &'c Chunk<'a>,
     /// Whether outer callers are missing, too.
     stacks: FxHashMap<u64, Option<(u32, bool)>>,
-    frames: FxHashMap<u64, u32>,
+    /// `None` for methods that the JVM hides, like `jfr print`: those of lambdas' classes.
+    frames: FxHashMap<u64, Option<u32>>,
     threads: FxHashMap<u64, u32>,
 }
 
@@ -267,9 +268,9 @@ impl Names<'_, '_> {
             ("method", Item::Number(method)) if methods.len() <= MOST_FRAMES => methods.push(method),
             _ => {}
         });
-        let stack = methods.iter().rev().fold(ROOT, |stack, method| {
-            let frame = self.frame(*method, out);
-            out.stack(stack, frame)
+        let stack = methods.iter().rev().fold(ROOT, |stack, method| match self.frame(*method, out) {
+            Some(frame) => out.stack(stack, frame),
+            None => stack,
         });
         let found = is_there.then_some((stack, is_cut));
         self.stacks.insert(key, found);
@@ -277,7 +278,7 @@ impl Names<'_, '_> {
     }
 
     /// Returns the frame of a method, named like `java.lang.Thread.run`.
-    fn frame(&mut self, key: u64, out: &mut ImportedProfile) -> u32 {
+    fn frame(&mut self, key: u64, out: &mut ImportedProfile) -> Option<u32> {
         if let Some(frame) = self.frames.get(&key) {
             return *frame;
         }
@@ -288,12 +289,13 @@ impl Names<'_, '_> {
         let class = chunk.number(Pool::Method, key, "type");
         let class = class.map(|class| symbol(Pool::Class, class, "name")).unwrap_or_default();
         let method = symbol(Pool::Method, key, "name");
-        let name = format!("{}.{method}", class.replace('/', "."));
-        let frame = match (class.is_empty(), method.is_empty()) {
-            (_, true) => out.frame("[unknown]", "", DsoKind::Anon),
-            (true, false) => out.frame(&method, "", DsoKind::Anon),
-            (false, false) => out.frame(&name, "", DsoKind::Anon),
+        let name = match (class.is_empty(), method.is_empty()) {
+            (_, true) => Cow::Borrowed("[unknown]"),
+            (true, false) => method,
+            (false, false) => format!("{}.{method}", class.replace('/', ".")).into(),
         };
+        let is_hidden = chunk.number(Pool::Method, key, "hidden").is_some_and(|flag| flag != 0);
+        let frame = (!is_hidden).then(|| out.frame(&name, "", DsoKind::Anon));
         self.frames.insert(key, frame);
         frame
     }

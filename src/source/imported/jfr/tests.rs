@@ -106,7 +106,7 @@ fn metadata(types: &[Described]) -> Vec<u8> {
     body
 }
 
-/// The values of a chunk: methods 1 (`app.Main.main`), 2 (`app.Main.größe`), stacks 1 and 2, threads 1 and 2.
+/// The values of a chunk: methods 1 (`app.Main.main`), 2 (`app.Main.größe`), 3 (hidden), stacks 1 and 2, threads 1 and 2.
 fn checkpoint() -> Vec<u8> {
     let mut out = Vec::new();
     ints(&mut out, &[5, 0, 0]);
@@ -119,8 +119,8 @@ fn checkpoint() -> Vec<u8> {
     int(&mut out, 3);
     text(&mut out, 4, "main");
     ints(&mut out, &[11, 1, 1, 0, 1, 1]);
-    ints(&mut out, &[12, 2, 1, 1, 3, 0, 2, 1, 2, 1]);
-    ints(&mut out, &[14, 2, 1, 0, 2, 2, 10, 1, 300, 2, 1, 1, 1, 301]);
+    ints(&mut out, &[12, 3, 1, 1, 3, 0, 2, 1, 2, 0, 3, 1, 2, 1]);
+    ints(&mut out, &[14, 2, 1, 0, 3, 2, 10, 3, 0, 1, 300, 2, 1, 1, 1, 301]);
     ints(&mut out, &[3, 1, 9]);
     text(&mut out, 3, "worker");
     ints(&mut out, &[15, 2, 1]);

@@ -20,9 +20,12 @@ use thiserror::Error;
 
 use crate::event::format::Format;
 use crate::lang::counted;
+use crate::perfdata::features::bit;
 use crate::session::{EndReason, Origin};
 
+use super::hosts::SourceHost;
 use super::{Batch, Info, Progress, Source, SourceError, SourceEvent};
+pub use pprof::ProfilePart;
 use profile::ImportedProfile;
 
 /// A family of formats that the start of a file distinguishes.
@@ -107,12 +110,39 @@ impl ImportedSource {
         if bytes.len() as u64 > MOST_BYTES {
             return Err(ImportError::TooLarge);
         }
-        let mut profile = match format {
-            ImportFormat::Pprof => pprof::read(&bytes)?,
+        let profile = match format {
+            ImportFormat::Pprof => pprof::read(std::iter::once((bytes.as_slice(), None)))?,
             ImportFormat::Jfr => jfr::read(&bytes)?,
             ImportFormat::Json => document::read(&bytes)?,
         };
         drop(bytes);
+        Self::new(name, profile)
+    }
+
+    /// Reads pprof profiles of one kind as one, each with its own time.
+    pub fn of_series(name: String, parts: &[ProfilePart]) -> Result<Self, ImportError> {
+        let profile = pprof::read(parts.iter().map(|part| (part.bytes.as_slice(), part.time)))?;
+        let mut source = Self::new(name, profile)?;
+        if let Some(first) = parts.iter().find_map(|part| part.time) {
+            // Their clock is the wall clock.
+            let clock = [0, first, first].map(u64::to_le_bytes).concat();
+            let machine = vec![(bit::CLOCK_DATA, clock)];
+            source.info.hosts = SourceHost { machine, ..SourceHost::default() }.into();
+        }
+        Ok(source)
+    }
+
+    /// Returns the sum of all periods.
+    pub fn weight(&self) -> u128 {
+        self.profile.weight()
+    }
+
+    /// Adds a note for the user about opening it.
+    pub fn note(&mut self, text: String) {
+        self.info.notes.push(text);
+    }
+
+    fn new(name: String, mut profile: ImportedProfile) -> Result<Self, ImportError> {
         profile.check()?;
         profile.finish();
         let format = profile.labels.finish();

@@ -179,41 +179,78 @@ impl<'a> Tables<'a> {
     }
 }
 
-/// Reads a profile. The first event is that of [`Tables::first_type`].
-pub(super) fn read(bytes: &[u8]) -> Result<ImportedProfile, ImportError> {
-    let tables = Tables::read(bytes)?;
-    if tables.types.is_empty() {
-        return Err(ImportError::Lacks("sample types"));
-    }
-    let mut reader = Reader::new(&tables);
-    let mut fields = Fields { bytes, at: 0 };
-    loop {
-        let at = fields.at;
-        let Some((number, field)) = fields.next()? else { break };
-        if let (number::SAMPLE, Field::Bytes(value)) = (number, field) {
-            let sample = Sample::decode(value).map_err(|_| ImportError::Damaged { what: "a damaged sample", at })?;
-            reader.sample(&sample);
-            reader.out.check()?;
+/// A profile of a series: its bytes, and the time of its samples in nanoseconds since 1970, if known.
+#[derive(Debug)]
+pub struct ProfilePart {
+    /// pprof's protocol buffer, without its compression.
+    pub bytes: Vec<u8>,
+    /// The time of all its samples.
+    pub time: Option<u64>,
+}
+
+/// Reads profiles of one kind into one. The first event is that of [`Tables::first_type`] of the first profile.
+pub(super) fn read<'a>(parts: impl Iterator<Item = (&'a [u8], Option<u64>)>) -> Result<ImportedProfile, ImportError> {
+    let mut out = ImportedProfile::new("pprof: each value of a sample belongs to the event of its type");
+    let mut faults = Faults::default();
+    let mut has_types = false;
+    for (bytes, time) in parts {
+        let tables = Tables::read(bytes)?;
+        // A store has an empty message for a time without samples.
+        has_types |= !tables.types.is_empty();
+        let mut reader = Reader::new(&tables, &mut out, &mut faults, time);
+        let mut fields = Fields { bytes, at: 0 };
+        loop {
+            let at = fields.at;
+            let Some((number, field)) = fields.next()? else { break };
+            if let (number::SAMPLE, Field::Bytes(value)) = (number, field) {
+                let sample =
+                    Sample::decode(value).map_err(|_| ImportError::Damaged { what: "a damaged sample", at })?;
+                reader.sample(&sample);
+                reader.out.check()?;
+            }
         }
     }
-    Ok(reader.finish())
+    if !has_types {
+        return Err(ImportError::Lacks("sample types"));
+    }
+    faults.note(&mut out);
+    Ok(out)
+}
+
+/// The numbers of parts of the profiles that were left out.
+#[derive(Default)]
+struct Faults {
+    negative: u64,
+    dangling: u64,
+}
+
+impl Faults {
+    fn note(&self, out: &mut ImportedProfile) {
+        let notes = [
+            (self.negative, "negative values were left out: open the two profiles of this difference instead"),
+            (self.dangling, "locations are missing in the file: stacks with them are incomplete"),
+        ];
+        for (n, words) in notes.into_iter().filter(|(n, _)| *n > 0) {
+            out.notes.push(format!("{n} {words}"));
+        }
+    }
 }
 
 struct Reader<'a> {
     tables: &'a Tables<'a>,
-    out: ImportedProfile,
+    out: &'a mut ImportedProfile,
+    faults: &'a mut Faults,
+    time: Option<u64>,
     /// For each value of a sample its event and the factor of its unit.
     events: Vec<(u16, u64)>,
     /// The frames of a location, from the innermost inlined function on.
     frames: FxHashMap<u64, Vec<u32>>,
     program: String,
-    negative: u64,
-    dangling: u64,
 }
 
 impl<'a> Reader<'a> {
-    fn new(tables: &'a Tables<'a>) -> Self {
-        let mut out = ImportedProfile::new("pprof: each value of a sample belongs to the event of its type");
+    fn new(tables: &'a Tables<'a>, out: &'a mut ImportedProfile, faults: &'a mut Faults, time: Option<u64>) -> Self {
+        let known = out.events.len();
         let first = tables.first_type();
         let mut order: Vec<usize> = (0..tables.types.len()).collect();
         order.sort_by_key(|at| *at != first);
@@ -222,17 +259,21 @@ impl<'a> Reader<'a> {
             let of = &tables.types[at];
             let (unit, factor) = unit_of(&tables.text(of.unit));
             let name = tables.text(of.kind);
-            events[at] = (out.event(if name.is_empty() { "samples" } else { &name }, unit, false), factor);
+            let name = if name.is_empty() { "samples" } else { &name };
+            // An event of an earlier profile of the series; two sample types of one profile are two events.
+            let same = out.events[..known].iter().position(|event| event.name == name);
+            let event = same.map_or_else(|| out.event(name, unit, time.is_some()), |event| event as u16);
+            events[at] = (event, factor);
         }
-        if tables.duration > 0 {
+        if known == 0 && tables.duration > 0 {
             out.fact("duration", format!("{:.3} s", tables.duration as f64 / 1e9));
         }
-        for comment in tables.comments.iter().take(MOST_COMMENTS) {
+        for comment in tables.comments.iter().take(MOST_COMMENTS).filter(|_| known == 0) {
             out.fact("comment", tables.text(*comment));
         }
         let path = tables.first_mapping.map(|index| tables.text(index)).unwrap_or_default();
         let program = path.rsplit('/').next().unwrap_or_default().to_owned();
-        Self { tables, out, events, frames: FxHashMap::default(), program, negative: 0, dangling: 0 }
+        Self { tables, out, faults, time, events, frames: FxHashMap::default(), program }
     }
 
     fn sample(&mut self, sample: &Sample) {
@@ -251,14 +292,15 @@ impl<'a> Reader<'a> {
         }
         let stack = path.iter().rev().fold(ROOT, |stack, frame| self.out.stack(stack, *frame));
         let (thread, labels) = self.labels(&sample.label);
+        let time = self.time.unwrap_or(0);
         for (value, (event, factor)) in sample.value.iter().zip(&self.events) {
             match u64::try_from(*value) {
                 Ok(0) => {}
                 Ok(value) => {
                     let period = value.saturating_mul(*factor);
-                    self.out.add(ImportedSample { time: 0, period, stack, thread, event: *event, labels });
+                    self.out.add(ImportedSample { time, period, stack, thread, event: *event, labels });
                 }
-                Err(_) => self.negative += 1,
+                Err(_) => self.faults.negative += 1,
             }
         }
     }
@@ -266,7 +308,7 @@ impl<'a> Reader<'a> {
     fn location(&mut self, id: u64) -> Vec<u32> {
         let tables = self.tables;
         let Some(location) = tables.locations.get(&id) else {
-            self.dangling += 1;
+            self.faults.dangling += 1;
             return Vec::new();
         };
         let dso = tables.mappings.get(&location.mapping).map(|path| tables.text(*path)).unwrap_or_default();
@@ -304,16 +346,5 @@ impl<'a> Reader<'a> {
         }
         let comm = comm.unwrap_or_else(|| self.program.clone());
         (self.out.thread(&comm, pid, tid), self.out.labels.of(others.into_iter()))
-    }
-
-    fn finish(mut self) -> ImportedProfile {
-        let notes = [
-            (self.negative, "negative values were left out: open the two profiles of this difference instead"),
-            (self.dangling, "locations are missing in the file: stacks with them are incomplete"),
-        ];
-        for (n, words) in notes.into_iter().filter(|(n, _)| *n > 0) {
-            self.out.notes.push(format!("{n} {words}"));
-        }
-        self.out
     }
 }

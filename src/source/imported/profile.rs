@@ -180,6 +180,11 @@ impl ImportedProfile {
         self.samples.push(sample);
     }
 
+    /// Returns the sum of all periods.
+    pub(super) fn weight(&self) -> u128 {
+        self.samples.iter().map(|sample| u128::from(sample.period)).sum()
+    }
+
     pub(super) fn len(&self) -> usize {
         self.samples.len()
     }

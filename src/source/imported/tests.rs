@@ -121,6 +121,22 @@ fn values_of_pprof_are_events_and_labels_are_fields() {
 }
 
 #[test]
+fn profiles_of_a_series_are_one_with_their_times() {
+    let part = |time| ProfilePart { bytes: go_heap().encode_to_vec(), time };
+    let of = |parts: &[ProfilePart]| ImportedSource::of_series("x".to_owned(), parts);
+    let whole = of(&[part(None)]).expect("a profile");
+    let nothing = |time| ProfilePart { bytes: Vec::new(), time };
+    let mut both = of(&[nothing(Some(3)), part(Some(9)), part(Some(5))]).expect("profiles");
+    assert_eq!((both.info.events.len(), both.weight()), (2, 2 * whole.weight()));
+    assert_eq!((both.info.hosts.first().clock(), whole.info.hosts.first().clock()), (Some((3, 3)), None));
+    let found = lines(&mut both);
+    assert_eq!(found.len(), 8);
+    assert_eq!(found[0], "app alloc_space main.main;main.outer;main.inner 64 at 5");
+    assert_eq!(found[5], "app inuse_space main.main;main.outer;main.inner 32 at 9");
+    assert!(matches!(of(&[nothing(Some(1))]), Err(ImportError::Lacks(_))));
+}
+
+#[test]
 fn damaged_pprof_is_an_error_with_its_place() {
     let whole = go_heap().encode_to_vec();
     for end in 1..whole.len() {

@@ -105,6 +105,7 @@ pub(super) fn build(input: &ExportInput<'_>) -> Profile {
     b.out.period_type = Some(ValueType { kind: name, unit });
     b.out.period = input.period as i64;
     b.out.default_sample_type = name;
+    b.out.time_nanos = i64::try_from(input.wall_ns).unwrap_or(0);
     if let Some((first, last)) = data.profile.span() {
         b.out.duration_nanos = last.saturating_sub(first) as i64;
     }
@@ -139,7 +140,68 @@ pub(super) const FORMAT: ExportFormat =
     ExportFormat { name: "pprof", about: "pprof (Go tool pprof), gzip", writer: FormatWriter::Profile(None, write) };
 
 pub(crate) fn write(input: &ExportInput<'_>, out: &mut dyn Write) -> io::Result<()> {
+    write_packed(&build(input), out)
+}
+
+/// Writes a profile for Parca, which reads its types as names of PromQL.
+pub(crate) fn write_for_parca(input: &ExportInput<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let mut profile = build(input);
+    name_plainly(&mut profile);
+    write_packed(&profile, out)
+}
+
+fn write_packed(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
     let mut gzip = flate2::write::GzEncoder::new(out, flate2::Compression::fast());
-    gzip.write_all(&build(input).encode_to_vec())?;
+    gzip.write_all(&profile.encode_to_vec())?;
     gzip.finish()?.flush()
+}
+
+/// Replaces characters of the types' names other than letters, digits and `_`.
+fn name_plainly(profile: &mut Profile) {
+    let types = profile.sample_type.iter_mut().chain(&mut profile.period_type);
+    let names = types.map(|of| &mut of.kind).chain([&mut profile.default_sample_type]);
+    for at in names {
+        let Some(name) = usize::try_from(*at).ok().and_then(|at| profile.strings.get(at)) else { continue };
+        let plain = name.replace(|c: char| !c.is_ascii_alphanumeric() && c != '_', "_");
+        *at = profile.strings.iter().position(|own| *own == plain).unwrap_or(profile.strings.len()) as i64;
+        if *at == profile.strings.len() as i64 {
+            profile.strings.push(plain);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::query::staged::Staged;
+
+    #[test]
+    fn parca_gets_plain_names_and_the_time() {
+        let mut staged = Staged::default();
+        staged.comm(7, 7, false, "cpu-clock");
+        staged.sample(1500, 7, &["main"], 10);
+        let input = ExportInput {
+            data: staged.data(),
+            event: 0,
+            filter: None,
+            title: "",
+            annotate: false,
+            wall_ns: 1_700_000_000_000_000_000,
+            period: 0,
+            frequency: 99,
+            resource: Vec::new(),
+        };
+        let mut profile = build(&input);
+        assert_eq!(profile.time_nanos, 1_700_000_000_000_000_000);
+        let text = |profile: &Profile, at: i64| profile.strings[at as usize].clone();
+        profile.strings.push("cpu-clock:x".to_owned());
+        let at = profile.strings.len() as i64 - 1;
+        profile.sample_type[1].kind = at;
+        (profile.default_sample_type, profile.period_type) = (at, Some(ValueType { kind: at, unit: 0 }));
+        name_plainly(&mut profile);
+        let kinds: Vec<String> = profile.sample_type.iter().map(|of| text(&profile, of.kind)).collect();
+        assert_eq!(kinds, ["samples", "cpu_clock_x"]);
+        assert_eq!(profile.period_type.as_ref().map(|of| of.kind), Some(profile.sample_type[1].kind));
+        assert_eq!(text(&profile, profile.default_sample_type), "cpu_clock_x");
+    }
 }

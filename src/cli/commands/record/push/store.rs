@@ -52,7 +52,7 @@ static PYROSCOPE: StoreProtocol = StoreProtocol {
 static PARCA: StoreProtocol = StoreProtocol {
     path: "profiles/writeraw",
     query: |_, _| String::new(),
-    write: pprof::write,
+    write: pprof::write_for_parca,
     body: |store, parcel| store.raw_series(parcel).into_bytes(),
     post: |_, curl, file| {
         by_status(curl).option("header", "Content-Type: application/json").option("data-binary", file)

@@ -3,6 +3,7 @@
 //!
 //! * [`args`]: all options and commands, their order on the command line, and their help.
 //! * `perf_compat`: perf's commands and options that differ from ours.
+//! * `credentials`: passwords and tokens of profile stores.
 //! * [`config`]: config.toml, the defaults of options, saved filters.
 //! * `input`: opens recordings and selects their samples and events.
 //! * `sampling`: from arguments to a source of the running machine; retention and snapshots.
@@ -12,6 +13,7 @@
 pub mod args;
 pub(crate) mod commands;
 pub mod config;
+mod credentials;
 mod error;
 mod input;
 mod manual;

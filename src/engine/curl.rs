@@ -3,7 +3,7 @@
 //! pipe, so that it opens none of our files.
 
 use std::io::{self, Read, Write};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 /// Why nothing was transferred.
 #[derive(Debug, thiserror::Error)]
@@ -17,6 +17,13 @@ pub(crate) enum TransferError {
     Curl(String),
     #[error("{0}")]
     Write(#[from] io::Error),
+}
+
+/// An answer of a server.
+#[derive(Debug)]
+pub(crate) struct HttpReply {
+    pub(crate) status: u16,
+    pub(crate) body: Vec<u8>,
 }
 
 #[derive(Debug)]
@@ -73,8 +80,31 @@ impl Curl {
     /// Writes the response to a file; an HTTP error is an error, and redirections are followed within HTTP.
     pub(crate) fn fetch(self, to: &mut impl Write, most_bytes: u64) -> Result<(), TransferError> {
         let curl = self.flag("fail").flag("location").option("max-redirs", "5").option("proto-redir", "=http,https");
-        let mut child = curl.start().map_err(TransferError::Start)?;
-        let mut bytes = child.stdout.take().map(|out| out.take(most_bytes + 1));
+        let output = curl.transfer(to, most_bytes)?;
+        if !output.status.success() {
+            return Err(TransferError::Curl(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
+        }
+        Ok(to.flush()?)
+    }
+
+    /// Returns the answer with its HTTP status. Redirections are not followed, because they could lead credentials away.
+    pub(crate) fn ask(self, most_bytes: u64) -> Result<HttpReply, TransferError> {
+        let mut body = Vec::new();
+        // The status follows curl's own message, if there is one.
+        let output = self.option("write-out", "%{stderr}%{http_code}").transfer(&mut body, most_bytes)?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        let said = said.trim();
+        let message = said.trim_end_matches(|c: char| c.is_ascii_digit());
+        match said[message.len()..].parse() {
+            Ok(status) if output.status.success() => Ok(HttpReply { status, body }),
+            _ => Err(TransferError::Curl(message.trim().to_owned())),
+        }
+    }
+
+    /// Runs curl to its end and copies the response; returns its exit status and errors.
+    fn transfer(&self, to: &mut impl Write, most_bytes: u64) -> Result<Output, TransferError> {
+        let mut child = self.start().map_err(TransferError::Start)?;
+        let mut bytes = child.stdout.take().map(|out| out.take(most_bytes.saturating_add(1)));
         let copied = bytes.as_mut().map_or(Ok(0), |bytes| io::copy(bytes, to));
         if !matches!(copied, Ok(n) if n <= most_bytes) {
             // curl would block on the unread rest.
@@ -86,10 +116,7 @@ impl Curl {
         if copied? > most_bytes {
             return Err(TransferError::TooLarge(most_bytes));
         }
-        if !output.status.success() {
-            return Err(TransferError::Curl(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
-        }
-        Ok(to.flush()?)
+        Ok(output)
     }
 }
 
@@ -128,6 +155,15 @@ pub fn hidden(text: &str, secrets: &[String]) -> String {
     // Longer secrets first, because they may contain others.
     order.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
     order.into_iter().fold(text.to_owned(), |text, secret| text.replace(secret.as_str(), "***"))
+}
+
+/// Returns a text in percent-encoding (RFC 3986, section 2.1).
+pub(crate) fn escaped(text: &str) -> String {
+    let one = |b: u8| match b {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(b).to_string(),
+        b => format!("%{b:02X}"),
+    };
+    text.bytes().map(one).collect()
 }
 
 /// Decodes percent-encoding (RFC 3986, section 2.1).

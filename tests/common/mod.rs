@@ -12,6 +12,7 @@ pub mod scenes;
 pub mod schema;
 pub mod session;
 pub mod stage;
+pub mod store;
 pub mod transcript;
 
 use std::collections::BTreeMap;

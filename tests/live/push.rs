@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::sync::mpsc::{Receiver, channel};
 
+use crate::common::store::{TestStore, leaves, periods};
 use crate::common::{allowed, installed, program, run};
 use base64::Engine as _;
 use perfprof_tui::export::pprof::Profile;
@@ -237,6 +238,28 @@ fn profiles_reach_parca() {
         samples += check(&base64::engine::general_purpose::STANDARD.decode(raw).expect("base64")).0;
     }
     assert!(samples > 50, "{samples}");
+}
+
+/// Both stores return each function's samples as they were pushed.
+#[test]
+fn pushed_profiles_are_read_back() {
+    needs!(allowed(), installed("curl"));
+    for (to, label) in [("pyroscope", "service_name"), ("parca", "job")] {
+        let store = TestStore::start(None);
+        let said = record(&format!("http://{}", store.address), &["--push-to", to, "--push-name", "shop"]);
+        assert_eq!(pushed_and_missed(&said).map(|(_, missed)| missed), Some(0), "{said}");
+        let kept = store.kept.lock().expect("unpoisoned").clone();
+        assert!(store.types().len() == 2 && !kept.is_empty(), "{:?}", store.types());
+        for kind in store.types() {
+            let query = format!("{kind}{{{label}=\"shop\"}}");
+            let mut command = program();
+            command.args(["report", &format!("{to}://{}", store.address), "--query", &query]);
+            let output = run(command.args(["-s", "sym", "--no-children", "--format", "json"]));
+            let want = leaves(kept.iter().map(|one| &one.profile), &kind);
+            assert!(want.values().sum::<u64>() > 50, "{want:?}");
+            assert_eq!(periods(&output), want, "{to} {kind}");
+        }
+    }
 }
 
 #[test]

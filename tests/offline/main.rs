@@ -38,6 +38,7 @@ mod screenshots;
 mod script;
 mod sharing;
 mod steps;
+mod stores;
 mod tcp;
 mod texts;
 mod time;

@@ -11,6 +11,7 @@ mod recording;
 mod sampling;
 mod screens;
 mod script;
+pub(crate) mod store_query;
 pub(crate) mod unit_args;
 mod unknown_word;
 
@@ -33,6 +34,7 @@ pub(crate) use recording::{
 pub(crate) use sampling::Sampling;
 pub(crate) use screens::{LiveArgs, OpenArgs, ViewArgs};
 pub(crate) use script::{RareScript, ScriptArgs};
+pub(crate) use store_query::StoreQueryArgs;
 
 /// Heading of the less common perf options.
 const PERF: &str = "Rarer options of perf";
@@ -138,6 +140,8 @@ fn with_perfs(command: clap::Command) -> clap::Command {
             let diff = command.mut_arg("cpu", |arg| arg.short(None::<char>)).mut_arg("comms", |arg| arg.short('C'));
             diff.mut_arg("compute", |arg| arg.short('c'))
         }
+        // Commands of perf use this letter for --quiet.
+        "open" => command.mut_arg("query", |arg| arg.short('q').hide_short_help(false)),
         // perf script uses this letter for --debug-mode.
         "script" => command.mut_arg("dsos", |arg| arg.short(None::<char>)),
         _ => command,

@@ -10,14 +10,15 @@ use crate::query::diff::NormalizeBy;
 use crate::report::diff::Compute;
 use crate::report::rows::options::{ReportOptions, ShareOf, separator};
 
-use super::{OutputFormat, PERF};
+use super::{OutputFormat, PERF, StoreQueryArgs};
 
 /// Recordings to open, and the sources of their names.
 #[derive(Clone, Debug, ClapArgs)]
 pub(crate) struct RecordingArgs {
     /// perf.data, a directory of `perf record --threads`, `perf script` text or folded stacks, plain, gzip or zstd;
     /// also several files of one recording or of several machines; - for standard input; ssh://HOST or
-    /// ssh://USER@HOST:PORT to record another machine now [default: perf.data]
+    /// ssh://USER@HOST:PORT to record another machine now; pyroscope://HOST or parca://HOST for profiles of a store
+    /// (--query) [default: perf.data]
     #[arg(value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
     /// Recording, like perf's -i
@@ -25,6 +26,8 @@ pub(crate) struct RecordingArgs {
     pub(crate) input: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) names: NameArgs,
+    #[command(flatten)]
+    pub(crate) store: StoreQueryArgs,
     /// Options of `record` on other machines.
     #[arg(skip)]
     pub(crate) there: Vec<String>,
@@ -79,7 +82,7 @@ impl Symfs {
 
 impl RecordingArgs {
     pub(crate) fn from_files(files: Vec<PathBuf>, names: NameArgs) -> Self {
-        Self { files, input: None, names, there: Vec::new() }
+        Self { files, input: None, names, store: StoreQueryArgs::default(), there: Vec::new() }
     }
 }
 
@@ -136,6 +139,8 @@ pub(crate) struct DiffArgs {
     pub(crate) new: PathBuf,
     #[command(flatten)]
     pub(crate) names: NameArgs,
+    #[command(flatten)]
+    pub(crate) store: StoreQueryArgs,
     #[command(flatten)]
     pub(crate) which: SelectionArgs,
     /// Output format

@@ -29,7 +29,13 @@ struct ComparedSide {
     rows: Vec<(Vec<String>, crate::profile::Acc)>,
 }
 
-pub(crate) fn run(args: DiffArgs) -> anyhow::Result<u8> {
+pub(crate) fn run(mut args: DiffArgs) -> anyhow::Result<u8> {
+    let mut sides = [args.old, args.new];
+    args.store.move_into(&mut sides);
+    if let Some(why) = args.store.misplaced(&sides) {
+        return Err(usage(why));
+    }
+    [args.old, args.new] = sides;
     let keys = keys_of(&args.sort)?;
     args.which.check()?;
     let per = args.per;

@@ -4,6 +4,7 @@ mod archive;
 mod fetch;
 mod remote;
 pub(crate) mod selection;
+mod store;
 
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
@@ -49,7 +50,8 @@ pub(crate) struct Opened {
 impl RecordingArgs {
     /// Returns the named files; without any, standard input if it is a pipe, else perf.data.
     pub(crate) fn paths(&self) -> Vec<PathBuf> {
-        let named: Vec<PathBuf> = self.input.iter().chain(&self.files).cloned().collect();
+        let mut named: Vec<PathBuf> = self.input.iter().chain(&self.files).cloned().collect();
+        self.store.clone().move_into(&mut named);
         if named.is_empty() { vec![usual_input()] } else { named }
     }
 
@@ -99,18 +101,23 @@ pub(crate) fn open(args: &RecordingArgs, no_demangle: bool) -> anyhow::Result<Op
 pub(crate) fn open_silently(args: &RecordingArgs, no_demangle: bool) -> anyhow::Result<(Opened, Option<String>)> {
     check_names(&args.names)?;
     let mut paths = args.paths();
+    if let Some(why) = args.store.misplaced(&paths) {
+        return Err(usage(why));
+    }
+    let stored = store::open(&paths)?;
     let fetched = fetch::fetch(&mut paths)?;
     let remotes = remote::start(&mut paths, &args.there)?;
     let names_are_needed = remotes.len() < paths.len();
-    let source: Box<dyn Source> = match remotes.as_slice() {
-        [] if fetched.is_empty() => recording::open(&paths)?,
-        [] => {
+    let source: Box<dyn Source> = match (stored, remotes.as_slice()) {
+        (Some(stored), _) => Box::new(stored),
+        (None, []) if fetched.is_empty() => recording::open(&paths)?,
+        (None, []) => {
             let name = fetched.iter().map(|one| one.name.as_str()).collect::<Vec<_>>().join(" ");
             let mut hosts = vec![None; paths.len()];
             fetched.iter().for_each(|one| hosts[one.at] = Some(one.host.clone()));
             recording::open_as(&paths, Some(name), &hosts)?
         }
-        _ => {
+        (None, _) => {
             let name = remotes.iter().map(|remote| remote.name.as_str()).collect::<Vec<_>>().join(" ");
             let mut hosts = vec![None; paths.len()];
             remotes.iter().for_each(|remote| hosts[remote.at] = Some(remote.host.clone()));

@@ -69,8 +69,8 @@ pub(crate) fn hold(command: &[OsString], output: Output) -> io::Result<HeldComma
     let (gate_read, gate) = pipe_with(PipeFlags::CLOEXEC)?;
     let (pid_read, pid_write) = pipe_with(PipeFlags::CLOEXEC)?;
     let mut cmd = Command::new(program);
-    // The profiled command must not see the store's password.
-    cmd.env_remove("PERFPROF_PUSH_AUTH");
+    // The profiled command must not see the passwords of stores.
+    cmd.env_remove("PERFPROF_PUSH_AUTH").env_remove("PERFPROF_STORE_AUTH");
     cmd.args(args);
     match output {
         Output::Inherit => {}

@@ -95,6 +95,7 @@ pub(crate) fn open(args: OpenArgs) -> anyhow::Result<u8> {
 
 /// Opens a recording, optionally with a unit.
 fn open_with(mut args: OpenArgs, unit: Option<(&'static Spec, Settings)>) -> anyhow::Result<u8> {
+    args.recording.store.move_into(&mut args.recording.files);
     if let Some(old) = args.old() {
         args.view.baseline = Some(old);
     }

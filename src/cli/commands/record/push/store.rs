@@ -8,15 +8,15 @@ use opentelemetry_proto::tonic::collector::profiles::v1development::ExportProfil
 use prost::Message;
 
 use super::grpc;
-use crate::engine::curl::{Curl, secrets, shown};
+use crate::engine::curl::{Curl, escaped, secrets, shown};
 use crate::export::{ExportInput, otlp, pprof};
-use crate::kernel::privilege;
 use crate::lang::quantity;
 use crate::query::Data;
 
 use crate::cli::args::{RecordArgs, StoreArg};
+use crate::cli::credentials::Credentials;
 use crate::cli::output::complain;
-use crate::cli::{Usage, config, usage};
+use crate::cli::{Usage, usage};
 
 /// A profile in the store's format, and its time range in seconds since 1970.
 #[derive(Clone, Debug)]
@@ -82,7 +82,7 @@ pub(crate) struct ProfileStore {
     url: String,
     /// Address as shown in messages, without credentials.
     pub(crate) shown: String,
-    auth: Option<Auth>,
+    auth: Option<Credentials>,
     /// Secrets that must not appear in messages.
     pub(crate) secrets: Vec<String>,
     protocol: &'static StoreProtocol,
@@ -91,48 +91,8 @@ pub(crate) struct ProfileStore {
     rate: u64,
 }
 
-enum Auth {
-    /// `USER:PASSWORD`.
-    Basic(String),
-    Token(String),
-}
-
 /// Environment variable with the credentials, as an alternative to the file.
 const AUTH: &str = "PERFPROF_PUSH_AUTH";
-
-impl Auth {
-    fn parse(text: &str) -> Option<Self> {
-        let text = text.trim();
-        match text.strip_prefix("Bearer ").map(str::trim) {
-            Some(token) if !token.is_empty() && !token.contains(char::is_whitespace) => {
-                Some(Self::Token(token.to_owned()))
-            }
-            None if text.contains(':') && !text.contains(['\n', '\r']) => Some(Self::Basic(text.to_owned())),
-            _ => None,
-        }
-    }
-
-    /// Reads credentials from the file or the environment. Errors do not contain them.
-    fn of(args: &RecordArgs) -> anyhow::Result<Option<Self>> {
-        let usage = |from: &str| Usage(format!("{from}: expected one line with USER:PASSWORD or Bearer TOKEN"));
-        if let Some(path) = &args.push_auth_file {
-            let from = format!("--push-auth-file {}", path.display());
-            let text = config::private_file(path).map_err(|why| anyhow::anyhow!("--push-auth-file {why}"))?;
-            let text = text.ok_or_else(|| anyhow::anyhow!("{from}: no such file"))?;
-            return Ok(Some(Self::parse(&text).ok_or_else(|| usage(&from))?));
-        }
-        let Some(text) = privilege::variable(AUTH) else { return Ok(None) };
-        let text = text.to_str().and_then(Self::parse);
-        Ok(Some(text.ok_or_else(|| usage(AUTH))?))
-    }
-
-    fn secrets(&self) -> Vec<String> {
-        match self {
-            Self::Token(token) => vec![token.clone()],
-            Self::Basic(text) => text.split_once(':').map(|(_, password)| password.to_owned()).into_iter().collect(),
-        }
-    }
-}
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum SendOutcome {
@@ -154,8 +114,9 @@ impl ProfileStore {
         if url.starts_with("otlp") && args.push_to.is_some() {
             return Err(usage("--push-to is only for stores at http:// and https://"));
         }
-        let auth = Auth::of(args)?;
-        let secrets: Vec<String> = secrets(&url).into_iter().chain(auth.iter().flat_map(Auth::secrets)).collect();
+        let auth = Credentials::of(args.push_auth_file.as_deref(), "--push-auth-file", AUTH)?;
+        let secrets: Vec<String> =
+            secrets(&url).into_iter().chain(auth.iter().flat_map(Credentials::secrets)).collect();
         if url.contains('@') && !args.quiet {
             complain(
                 "the password in --push is visible in the process list; use --push-auth-file or PERFPROF_PUSH_AUTH",
@@ -226,11 +187,7 @@ impl ProfileStore {
         let mut body = tempfile::NamedTempFile::new()?;
         let file = format!("@{}", body.path().display());
         let curl = Curl::new(&self.address(parcel)).option("connect-timeout", "5").option("max-time", "30");
-        let curl = match &self.auth {
-            Some(Auth::Basic(user)) => curl.option("user", user),
-            Some(Auth::Token(token)) => curl.option("oauth2-bearer", token),
-            None => curl,
-        };
+        let curl = self.auth.iter().fold(curl, |curl, auth| auth.given(curl));
         body.write_all(&(self.protocol.body)(self, parcel))?;
         body.flush()?;
         let child = (self.protocol.post)(self, curl, &file).start().context("cannot run curl, which sends profiles")?;
@@ -252,15 +209,6 @@ impl ProfileStore {
         let series = serde_json::json!([{ "labels": { "labels": labels }, "samples": [{ "rawProfile": profile }] }]);
         serde_json::json!({ "series": series, "normalized": false }).to_string()
     }
-}
-
-/// Percent-encoding (RFC 3986, section 2.1).
-fn escaped(text: &str) -> String {
-    let one = |b: u8| match b {
-        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(b).to_string(),
-        b => format!("%{b:02X}"),
-    };
-    text.bytes().map(one).collect()
 }
 
 fn addressed(url: &str, to: Option<StoreArg>) -> Option<(&'static StoreProtocol, String)> {

@@ -94,8 +94,8 @@ pub(super) fn growth(totals: &Totals<'_>) -> Option<MachineFinding> {
     let reading_seconds = totals.process_seconds / totals.looks.max(1) as f64;
     let per_second = |one: &ProcessTotal| totals.per_second(one.used.grown.max(0) as u64);
     let is_steady = |one: &&ProcessTotal| {
-        // A compiler runs for a part of the time only.
-        let alive = f64::from(one.seen.max(1)) / totals.looks.max(1) as f64;
+        // A compiler runs for a part of the time only. Readings of a busy machine have different lengths.
+        let alive = one.seen_ns as f64 / 1e9 / totals.process_seconds.max(1e-3);
         let cpus = totals.per_second(one.used.cpu_ns) / 1e9 / alive;
         let runnable = cpus + totals.per_second(one.used.delay_ns) / 1e9 / alive;
         f64::from(one.used.growing) >= totals.limit(GROWTH_READINGS)

@@ -448,3 +448,20 @@ fn a_queue_mentions_the_threads_that_it_does_not_name() {
     });
     assert_eq!(found.culprit, "rustc 1.00, others 12.0");
 }
+
+/// A reading of all processes takes longer while many of them run: the time counts for which a process has figures.
+#[test]
+fn a_compiler_among_readings_of_different_lengths_is_no_leak() {
+    let list = (0..8).map(|at| {
+        let compiler = process(5, "rustc", |one| {
+            (one.grown, one.growing) = (4_700_000, 9);
+            (one.cpu_ns, one.delay_ns) = (SECOND / 10, SECOND * 9 / 10);
+        });
+        match at % 2 {
+            0 => Resources { processes: vec![compiler], ..calm_second() },
+            _ => Resources { processes: Vec::new(), processes_ns: 2 * SECOND, ..calm_second() },
+        }
+    });
+    let list = found_in(&seconds(list), &[], false);
+    assert!(list.iter().all(|one| one.cause != Cause::Growth), "{list:#?}");
+}

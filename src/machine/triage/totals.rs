@@ -18,6 +18,8 @@ pub(crate) struct ProcessTotal {
     pub(crate) used: ProcessUse,
     /// Intervals with figures of it.
     pub(crate) seen: u32,
+    /// The time that these cover, in nanoseconds.
+    pub(crate) seen_ns: u64,
     /// The sum of its threads that waited for a contended mutex, and the looks.
     pub(crate) locked: u64,
 }
@@ -118,7 +120,7 @@ impl<'a> Totals<'a> {
             out.looks += usize::from(one.processes_ns > 0);
             out.process_seconds += one.processes_ns as f64 / 1e9;
             for process in one.processes.iter().filter(|process| scope.is_none_or(|pids| pids.contains(&process.pid))) {
-                processes.entry(process.pid).or_default().add(process);
+                processes.entry(process.pid).or_default().add(process, one.processes_ns);
             }
         }
         let deadlocks = list.last().into_iter().flat_map(|one| &one.deadlocks);
@@ -249,7 +251,7 @@ pub(crate) struct ProgramUse {
 }
 
 impl ProcessTotal {
-    fn add(&mut self, one: &ProcessUse) {
+    fn add(&mut self, one: &ProcessUse, length: u64) {
         let sum = &mut self.used;
         (sum.pid, sum.comm, sum.parent, sum.threads) = (one.pid, one.comm.clone(), one.parent, one.threads);
         sum.script.clone_from(&one.script);
@@ -263,6 +265,7 @@ impl ProcessTotal {
         sum.io += one.io;
         sum.children_ns += one.children_ns;
         self.seen += 1;
+        self.seen_ns += length;
         self.locked += u64::from(one.locked);
     }
 }

@@ -10,6 +10,8 @@ use super::{Cause, Confidence, Look, MachineFinding, Severity};
 const THROTTLED: f64 = 10.0;
 /// The share of the CPUs' time that a hypervisor must take.
 const STOLEN: f64 = 0.1;
+/// The share from which that is worse than a fault of a single program.
+const MOSTLY_STOLEN: f64 = 0.25;
 /// The share of all CPUs, or the number of CPUs of one program, from which the busiest are named.
 const BUSY: f64 = 0.8;
 const BUSY_PROGRAM: f64 = 0.7;
@@ -25,6 +27,8 @@ const WAITING: f64 = 0.5;
 const MANY_WAITING: f64 = 8.0;
 /// The largest weight of a shortage of CPUs, which has a cause of its own among the other findings.
 const MOST_GENERAL: f64 = 0.54;
+/// The weight of a process that keeps a CPU busy: it is more specific than the shortage that it causes.
+const HOG: f64 = 0.545;
 /// The share of the waiting threads from which those of unnamed programs are mentioned.
 const OTHERS: f64 = 0.1;
 /// The minimum share of the time for which the threads of a process sleep, and the maximum of CPUs that it uses.
@@ -57,7 +61,8 @@ pub(super) fn stolen(totals: &Totals<'_>) -> Option<MachineFinding> {
     let share = totals.stolen / totals.cpus.max(1.0);
     let finding = || {
         let figure = format!("{:.0} % of the CPU time stolen", 100.0 * share);
-        MachineFinding::new(Cause::Stolen, Severity::Bad, share, figure, Look::Cpus(None))
+        let severity = if share >= MOSTLY_STOLEN { Severity::Bad } else { Severity::Look };
+        MachineFinding::new(Cause::Stolen, severity, 0.3 + share, figure, Look::Cpus(None))
     };
     (share >= totals.limit(STOLEN) && !totals.is_narrowed)
         .then(|| finding().by("the hypervisor".to_owned()).shown_by("it runs other guests on these CPUs".to_owned()))
@@ -75,7 +80,9 @@ pub(super) fn busy(totals: &Totals<'_>) -> Option<MachineFinding> {
     }
     let figure = format!("{busy:.2} of {} CPUs busy", totals.cpus);
     let look = first.map_or(Look::Cpus(None), |first| Look::at(&first.comm, first.pid));
-    let finding = MachineFinding::new(Cause::Busy, Severity::Look, 0.3 + 0.2 * share, figure, look);
+    let is_hog = |first: &ProgramUse| first.pid.is_some() && first.per_second / 1e9 >= BUSY_PROGRAM;
+    let weight = if first.is_some_and(is_hog) { HOG } else { 0.3 + 0.2 * share };
+    let finding = MachineFinding::new(Cause::Busy, Severity::Look, weight, figure, look);
     let function = first.and_then(|first| {
         let (name, share) = totals.function(first)?;
         Some(format!("{}: {share:.0} % in {name}", first.name))

@@ -268,6 +268,12 @@ pub struct MachineFinding {
 }
 
 impl MachineFinding {
+    /// Returns the urgency by which it is ordered. A shortage of CPUs delays all programs, and is often only the result of
+    /// another finding: the faults of a single service come first.
+    fn rank(&self) -> Severity {
+        if self.cause == Cause::Queue { Severity::Look } else { self.severity }
+    }
+
     /// Returns its identity in the list: its cause, and its CPU.
     pub(crate) fn id(&self) -> (Cause, Option<u32>) {
         (self.cause, if let Look::Cpus(cpu) = self.look { cpu } else { None })
@@ -429,9 +435,7 @@ pub fn findings(input: &TriageInput<'_>) -> Vec<MachineFinding> {
         let known = input.before.iter().find(|known| found.continues(known));
         found.since = known.map_or(found.since, |known| known.since.min(found.since));
     }
-    arrange(&mut list, |a, b| {
-        b.severity.cmp(&a.severity).then(b.weight.total_cmp(&a.weight)).then(a.cause.cmp(&b.cause))
-    });
+    arrange(&mut list, |a, b| b.rank().cmp(&a.rank()).then(b.weight.total_cmp(&a.weight)).then(a.cause.cmp(&b.cause)));
     list
 }
 

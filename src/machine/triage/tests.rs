@@ -449,6 +449,42 @@ fn a_queue_mentions_the_threads_that_it_does_not_name() {
     assert_eq!(found.culprit, "rustc 1.00, others 12.0");
 }
 
+/// Compilers keep all CPUs busy next to a disk that is slow for another program.
+#[test]
+fn a_shortage_of_cpus_is_below_the_fault_of_a_service() {
+    let fault = |one: &mut Resources| {
+        (one.waiting, one.busy_ns) = (21, 2 * SECOND);
+        let of =
+            |pid, comm: &str, delay_ns| process(pid, comm, |one| (one.cpu_ns, one.delay_ns) = (SECOND / 4, delay_ns));
+        one.processes = vec![of(5, "rustc", 3 * SECOND), of(9, "dio", SECOND / 3)];
+        one.processes[1].io = 38_000_000;
+        let (requests, sectors) = (11_600, 93_000);
+        let done = DiskCounters {
+            name: "loop0".to_owned(),
+            requests,
+            sectors,
+            waited_ms: 9600,
+            busy_ms: 310,
+            weighted_ms: 9600,
+        };
+        one.disks = vec![DiskUse { done }];
+    };
+    let list = reported(fault);
+    let order: Vec<(Cause, Severity)> = list.iter().map(|one| (one.cause, one.severity)).collect();
+    let expected = [(Cause::Disk, Severity::Look), (Cause::Queue, Severity::Bad), (Cause::Busy, Severity::Look)];
+    assert_eq!(order, expected, "{list:#?}");
+    // Only a hypervisor that takes a quarter of the time is worse.
+    let stolen = |stolen_ns| {
+        let list = reported(|one| {
+            fault(one);
+            one.stolen_ns = stolen_ns;
+        });
+        list.iter().position(|one| one.cause == Cause::Stolen).map(|at| (at, list[at].severity))
+    };
+    assert_eq!(stolen(SECOND * 24 / 100), Some((3, Severity::Look)));
+    assert_eq!(stolen(SECOND * 6 / 10), Some((0, Severity::Bad)));
+}
+
 /// A reading of all processes takes longer while many of them run: the time counts for which a process has figures.
 #[test]
 fn a_compiler_among_readings_of_different_lengths_is_no_leak() {
@@ -464,4 +500,21 @@ fn a_compiler_among_readings_of_different_lengths_is_no_leak() {
     });
     let list = found_in(&seconds(list), &[], false);
     assert!(list.iter().all(|one| one.cause != Cause::Growth), "{list:#?}");
+}
+
+/// `KEYS` of redis next to compilers: the process that keeps a CPU busy is more specific than the shortage.
+#[test]
+fn a_process_that_keeps_a_cpu_busy_is_above_the_queue() {
+    let order = |cpus: &[u64]| -> Vec<Cause> {
+        let list = reported(|one| {
+            (one.waiting, one.busy_ns) = (15, 2 * SECOND);
+            let server =
+                |(at, cpu_ns): (usize, &u64)| process(at as i32 + 1, "redis-server", |one| one.cpu_ns = *cpu_ns);
+            one.processes = cpus.iter().enumerate().map(server).collect();
+            one.processes.push(process(9, "rustc", |one| (one.cpu_ns, one.delay_ns) = (SECOND / 9, 3 * SECOND)));
+        });
+        list.iter().map(|one| one.cause).collect()
+    };
+    assert_eq!(order(&[SECOND * 88 / 100]), [Cause::Busy, Cause::Queue]);
+    assert_eq!(order(&[SECOND / 2, SECOND / 2]), [Cause::Queue, Cause::Busy], "several processes");
 }

@@ -18,7 +18,9 @@ const BUSY_PROGRAM: f64 = 0.7;
 /// Context switches of a CPU, and started processes, per second.
 const SWITCHES: f64 = 30_000.0;
 const FORKS: f64 = 50.0;
-/// The same of each CPU: many CPUs start more.
+/// Time slices of one program per second, which are many on any number of CPUs.
+const SWITCHES_OF_ONE: f64 = 20_000.0;
+/// Processes started per second for each CPU: many CPUs start more.
 const FORKS_OF_CPU: f64 = 4.0;
 /// The minimum of CPUs that ended children of the selected processes used.
 const CHILDREN: f64 = 0.05;
@@ -95,6 +97,7 @@ pub(super) fn switches(totals: &Totals<'_>) -> Option<MachineFinding> {
     let own: f64 = programs.iter().map(|one| one.per_second).sum();
     let rate = if totals.is_narrowed { own } else { totals.switches };
     let limit = SWITCHES * totals.cpus.max(1.0);
+    let most = programs.first().map_or(0.0, |first| first.per_second);
     let first = programs.first().and_then(|first| first.pid);
     let finding = || {
         let figure = format!("{} context switches/s", short(rate));
@@ -106,7 +109,7 @@ pub(super) fn switches(totals: &Totals<'_>) -> Option<MachineFinding> {
             Look::unit("wakeups", first),
         )
     };
-    (rate >= totals.limit(limit)).then(|| {
+    (rate >= totals.limit(limit) || most >= totals.limit(SWITCHES_OF_ONE)).then(|| {
         let culprits = totals.culprits(&programs, |rate| format!("{}/s", short(rate)));
         finding().by(culprits).shown_by("a switch costs about a microsecond of a CPU".to_owned())
     })

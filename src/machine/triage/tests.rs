@@ -485,6 +485,18 @@ fn a_shortage_of_cpus_is_below_the_fault_of_a_service() {
     assert_eq!(stolen(SECOND * 6 / 10), Some((0, Severity::Bad)));
 }
 
+/// A single pair of programs switches far less often than all CPUs could.
+#[test]
+fn a_program_that_switches_often_is_named_on_a_large_machine() {
+    let found = only(Cause::Switches, |one| {
+        (one.cpus, one.switches) = (64, 68_000);
+        one.processes = ["ping", "pong"].map(|comm| process(5, comm, |one| one.slices = 33_800)).to_vec();
+        one.processes[1].pid = 6;
+    });
+    assert_eq!((&*found.figure, &*found.culprit), ("68.0 k context switches/s", "ping 33.8 k/s, pong 33.8 k/s"));
+    assert_eq!(reported(|one| one.processes[0].slices = 12_800), []);
+}
+
 /// A reading of all processes takes longer while many of them run: the time counts for which a process has figures.
 #[test]
 fn a_compiler_among_readings_of_different_lengths_is_no_leak() {

@@ -15,6 +15,11 @@ const MOSTLY_STOLEN: f64 = 0.25;
 /// The share of all CPUs, or the number of CPUs of one program, from which the busiest are named.
 const BUSY: f64 = 0.8;
 const BUSY_PROGRAM: f64 = 0.7;
+/// The functions of the kernel in which interrupts are enabled again, with the blank after the name.
+const ENABLING: [&str; 3] = ["_raw_spin_unlock_irqrestore ", "_raw_spin_unlock_irq ", "_raw_write_unlock_irq "];
+/// The minimum share of a program's samples in such a function, in percent, and the minimum of CPUs that it uses.
+const DISABLED: f64 = 60.0;
+const DISABLED_CPUS: f64 = 0.1;
 /// Context switches of a CPU, and started processes, per second.
 const SWITCHES: f64 = 30_000.0;
 const FORKS: f64 = 50.0;
@@ -90,6 +95,25 @@ pub(super) fn busy(totals: &Totals<'_>) -> Option<MachineFinding> {
         Some(format!("{}: {share:.0} % in {name}", first.name))
     });
     Some(finding.by(totals.culprits(&programs, cpus)).shown_by(function.unwrap_or_default()))
+}
+
+/// Finds code that runs with interrupts disabled. The interrupt of a sampling clock waits for their end, so that most
+/// samples of such code are in the function that enables them.
+pub(super) fn interrupts_off(totals: &Totals<'_>) -> Option<MachineFinding> {
+    let programs = totals.programs(|one| one.cpu_ns);
+    let is_busy = |one: &&ProgramUse| one.per_second / 1e9 >= totals.limit(DISABLED_CPUS);
+    let (first, share, function) = programs.iter().filter(is_busy).find_map(|one| {
+        let (function, share) = totals.function(one)?;
+        (ENABLING.iter().any(|name| function.starts_with(name)) && share >= totals.limit(DISABLED))
+            .then_some((one, share, function))
+    })?;
+    let figure = format!("{} likely disables interrupts for long", first.name);
+    let look = Look::at(&first.comm, first.pid);
+    let finding = MachineFinding::new(Cause::InterruptsOff, Severity::Look, 0.6 + share / 1000.0, figure, look);
+    let finding = MachineFinding { confidence: Confidence::Likely, ..finding };
+    let evidence = format!("{share:.0} % of its samples are in {function}, which enables them");
+    let culprit = totals.culprits(std::slice::from_ref(first), |per_second| format!("{:.2} CPUs", per_second / 1e9));
+    Some(finding.by(culprit).shown_by(evidence))
 }
 
 pub(super) fn switches(totals: &Totals<'_>) -> Option<MachineFinding> {

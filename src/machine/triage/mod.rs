@@ -83,8 +83,8 @@ macro_rules! causes {
         impl Cause {
             /// Returns whether a finding is about one process or group.
             fn is_of_one(self) -> bool {
-                use Cause::{Asleep, Deadlock, Growth, Limit, Locks, Throttled};
-                matches!(self, Asleep | Deadlock | Growth | Limit | Locks | Throttled)
+                use Cause::{Asleep, Deadlock, Growth, InterruptsOff, Limit, Locks, Throttled};
+                matches!(self, Asleep | Deadlock | Growth | InterruptsOff | Limit | Locks | Throttled)
             }
 
             /// Returns the area to which it belongs.
@@ -117,6 +117,8 @@ causes! {
     Stolen Cpu "stolen";
     /// CPUs are busy.
     Busy Cpu "busy";
+    /// A program disables interrupts for long.
+    InterruptsOff Cpu "interrupts-off";
     /// Many context switches.
     Switches Cpu "switches";
     /// Many processes are started.
@@ -378,6 +380,7 @@ const RULES: &[fn(&Totals<'_>) -> Option<MachineFinding>] = &[
     cpu_rules::throttled,
     cpu_rules::stolen,
     cpu_rules::busy,
+    cpu_rules::interrupts_off,
     cpu_rules::switches,
     cpu_rules::forks,
     cpu_rules::queue,

@@ -497,6 +497,27 @@ fn a_program_that_switches_often_is_named_on_a_large_machine() {
     assert_eq!(reported(|one| one.processes[0].slices = 12_800), []);
 }
 
+#[test]
+fn code_with_interrupts_disabled_is_seen_where_they_are_enabled() {
+    let mut second = calm_second();
+    second.processes.push(process(42, "pagetypes", |one| one.cpu_ns = SECOND / 5));
+    let history = seconds(vec![second; 10]);
+    let list = |function: &str, share| {
+        let function = Some((format!("{function} ([kernel.kallsyms])"), share));
+        let sampled = [ProcessSamples { pid: 42, comm: "pagetypes".into(), function, ..ProcessSamples::default() }];
+        found_in(&history, &sampled, false)
+    };
+    let found = list("_raw_spin_unlock_irq", 73.0);
+    let text = "cpu: pagetypes likely disables interrupts for long; pagetypes 0.20 CPUs; 73 % of its samples are in \
+                _raw_spin_unlock_irq ([kernel.kallsyms]), which enables them";
+    assert_eq!(found.iter().map(MachineFinding::text).collect::<Vec<_>>(), [text]);
+    assert_eq!(
+        (found[0].cause, found[0].look.command()),
+        (Cause::InterruptsOff, "perfprof-tui --where 'pid == 42'".to_owned())
+    );
+    assert_eq!((list("_raw_spin_unlock_irq", 42.0), list("_raw_spin_unlock", 73.0)), (vec![], vec![]));
+}
+
 /// A reading of all processes takes longer while many of them run: the time counts for which a process has figures.
 #[test]
 fn a_compiler_among_readings_of_different_lengths_is_no_leak() {

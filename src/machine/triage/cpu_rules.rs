@@ -61,6 +61,7 @@ pub(super) fn throttled(totals: &Totals<'_>) -> Option<MachineFinding> {
         .filter(|group| group.percent >= THROTTLED && mine(group) && group.name != worst.name)
         .count();
     let others = if others > 0 { format!("; {others} more throttled") } else { String::new() };
+    let finding = finding.by(totals.members(&worst.name));
     Some(finding.shown_by(format!("{:.0} ms/s, {} is below its demand{others}", worst.ms, worst.file)))
 }
 

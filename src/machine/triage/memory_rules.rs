@@ -51,6 +51,7 @@ pub(super) fn limit(totals: &Totals<'_>) -> Option<MachineFinding> {
     };
     let finding = MachineFinding::new(Cause::Limit, severity, worst.percent / 100.0, figure, look);
     let hits = if worst.hits > 0 { format!(", reached {} times", worst.hits) } else { String::new() };
+    let finding = finding.by(totals.members(&worst.name));
     Some(finding.shown_by(format!("limit {}{hits}", bytes(worst.limit))))
 }
 

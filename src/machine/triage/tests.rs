@@ -518,6 +518,22 @@ fn code_with_interrupts_disabled_is_seen_where_they_are_enabled() {
     assert_eq!((list("_raw_spin_unlock_irq", 42.0), list("_raw_spin_unlock", 73.0)), (vec![], vec![]));
 }
 
+#[test]
+fn a_limited_group_names_its_programs() {
+    let mut second = calm_second();
+    second.throttled = vec![ThrottledGroup { name: "cart".into(), ..throttled() }];
+    second.full_groups = vec![MemoryGroup { name: "cart".into(), percent: 93.0, limit: 1 << 30, hits: 0, killed: 0 }];
+    let of = |pid, comm: &str, container: &str| ProcessSamples {
+        pid,
+        comm: comm.into(),
+        container: Some(container.into()),
+        ..ProcessSamples::default()
+    };
+    let sampled = [of(1, "nginx", "cart"), of(2, "php", "cart"), of(3, "nginx", "cart"), of(4, "redis", "shop")];
+    let list = found_in(&seconds(vec![second; 10]), &sampled, false);
+    assert_eq!(list.iter().map(|one| &*one.culprit).collect::<Vec<_>>(), ["nginx ×2, php"; 2], "{list:#?}");
+}
+
 /// A reading of all processes takes longer while many of them run: the time counts for which a process has figures.
 #[test]
 fn a_compiler_among_readings_of_different_lengths_is_no_leak() {

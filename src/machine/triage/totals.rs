@@ -12,6 +12,9 @@ use crate::query::rows::busiest::ProcessSamples;
 use crate::session::machine::quota::ThrottledGroup;
 use crate::session::machine::resources::DiskCounters;
 
+/// The maximum number of programs that a finding names.
+const NAMED: usize = 3;
+
 /// A process over several intervals.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ProcessTotal {
@@ -186,6 +189,19 @@ impl<'a> Totals<'a> {
         (!name.is_empty()).then_some((name, share))
     }
 
+    /// Returns the programs with samples in a container or group, the busiest first, as text.
+    pub(crate) fn members(&self, group: &str) -> String {
+        let mut names: Vec<(&str, usize)> = Vec::new();
+        for one in self.sampled.iter().filter(|one| one.container.as_deref() == Some(group) && !one.comm.is_empty()) {
+            match names.iter_mut().find(|(name, _)| *name == &*one.comm) {
+                Some((_, n)) => *n += 1,
+                None => names.push((&*one.comm, 1)),
+            }
+        }
+        let one = |(name, n): &(&str, usize)| if *n > 1 { format!("{name} ×{n}") } else { (*name).to_owned() };
+        names.iter().take(NAMED).map(one).collect::<Vec<_>>().join(", ")
+    }
+
     pub(crate) fn pressure_of(&self, name: &str) -> (f64, f64) {
         self.pressure.get(name).copied().unwrap_or_default()
     }
@@ -234,7 +250,7 @@ impl<'a> Totals<'a> {
 pub(crate) fn named(list: &[ProgramUse]) -> &[ProgramUse] {
     let least = list.first().map_or(0, |first| first.sum / 10);
     let n = list.iter().take_while(|one| one.sum >= least).count();
-    &list[..n.min(3)]
+    &list[..n.min(NAMED)]
 }
 
 /// The processes of a name, with the sum of a figure.

@@ -24,6 +24,8 @@ const BAD_SHARE: f64 = 0.2;
 /// Segments that are sent again per second, and the share of those sent.
 const RETRANSMITTED: f64 = 5.0;
 const RETRANSMITTED_SHARE: f64 = 0.01;
+/// The largest weight of segments that are sent again, below that of a full listen queue, which causes them.
+const MOST_RETRANSMITTED: f64 = 0.69;
 /// Dropped connections or datagrams per second.
 const DROPPED: f64 = 1.0;
 
@@ -104,7 +106,8 @@ pub(super) fn retransmits(totals: &Totals<'_>) -> Option<MachineFinding> {
     }
     let severity = if share >= 3.0 * RETRANSMITTED_SHARE { Severity::Bad } else { Severity::Look };
     let figure = format!("{:.1} % of segments sent again", 100.0 * share);
-    let finding = MachineFinding::new(Cause::Retransmits, severity, 0.5 + 5.0 * share, figure, connections(pid));
+    let weight = (0.5 + 5.0 * share).min(MOST_RETRANSMITTED);
+    let finding = MachineFinding::new(Cause::Retransmits, severity, weight, figure, connections(pid));
     Some(finding.by(place(pid, name)).shown_by(format!("{}/s", short(rate))))
 }
 

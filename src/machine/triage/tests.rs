@@ -567,3 +567,13 @@ fn a_process_that_keeps_a_cpu_busy_is_above_the_queue() {
     assert_eq!(order(&[SECOND * 88 / 100]), [Cause::Busy, Cause::Queue]);
     assert_eq!(order(&[SECOND / 2, SECOND / 2]), [Cause::Queue, Cause::Busy], "several processes");
 }
+
+/// A server that is stopped: each connection that its full listen queue drops is tried again.
+#[test]
+fn a_full_listen_queue_is_above_the_segments_that_it_causes() {
+    let list = reported(|one| {
+        let counts = NetworkCounts { unaccepted: 217, retransmitted: 170, opened: 50, ..NetworkCounts::default() };
+        one.networks[0].counts = counts;
+    });
+    assert_eq!(list.iter().map(|one| one.cause).collect::<Vec<_>>(), [Cause::Unaccepted, Cause::Retransmits]);
+}

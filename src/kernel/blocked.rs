@@ -65,6 +65,9 @@ pub(crate) struct MutexWait {
     /// The address of its futex.
     pub(crate) address: u64,
     has_owner: bool,
+    /// Whether it may be a condition variable of Rust's standard library, which waits with the number of its
+    /// notifications. glibc's mutexes use `FUTEX_WAIT`.
+    pub(crate) may_be_condition: bool,
 }
 
 impl MutexWait {
@@ -73,7 +76,8 @@ impl MutexWait {
         let operation = operation as i64 & !PRIVATE;
         let has_owner = LOCKS.contains(&operation);
         let is_contended = WAITS.contains(&operation) && line.split_ascii_whitespace().nth(3) == Some("0x2");
-        (has_owner || is_contended).then_some(Self { address, has_owner })
+        let may_be_condition = operation == WAITS[1];
+        (has_owner || is_contended).then_some(Self { address, has_owner, may_be_condition })
     }
 
     /// Returns the thread that holds it, by its number in its PID namespace, according to the process's memory. The
@@ -96,7 +100,8 @@ fn glibc_owner([lock, owner, users, kind]: [u64; 4]) -> Option<u64> {
 }
 
 /// Returns the mutex for which a thread sleeps: glibc and Rust's standard library mark a contended one by the value 2.
-/// Condition variables and semaphores, on which idle threads wait, use other values or operations.
+/// Condition variables and semaphores, on which idle threads wait, use other values or operations, except for those of
+/// [`MutexWait::may_be_condition`].
 pub(crate) fn mutex_wait(pid: i32, tid: i32) -> Option<MutexWait> {
     MutexWait::parse(&fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")).ok()?)
 }
@@ -129,6 +134,14 @@ fn is_32_bit(line: &str) -> bool {
         word.is_some_and(|word| word < 1 << 32)
     };
     is_low() && is_low()
+}
+
+#[cfg(test)]
+impl MutexWait {
+    /// Creates a wait for a mutex of glibc, or for one that may be a condition variable.
+    pub(crate) fn staged(address: u64, may_be_condition: bool) -> Self {
+        Self { address, has_owner: false, may_be_condition }
+    }
 }
 
 #[cfg(test)]
@@ -167,12 +180,13 @@ mod tests {
     fn a_wait_for_a_mutex_has_its_value() {
         let wait = |operation: &str, value: &str| {
             let line = format!("{} 0x7f00 {operation} {value} 0x0 0x0 0x0 0x7ffc 0x7f11", libc::SYS_futex);
-            MutexWait::parse(&line).map(|wait| (wait.address, wait.has_owner))
+            MutexWait::parse(&line).map(|wait| (wait.address, wait.has_owner, wait.may_be_condition))
         };
-        for operation in ["0x80", "0x89", "0x0"] {
-            assert_eq!(wait(operation, "0x2"), Some((0x7f00, false)));
+        for operation in ["0x80", "0x0"] {
+            assert_eq!(wait(operation, "0x2"), Some((0x7f00, false, false)));
         }
-        assert_eq!([wait("0x86", "0x0"), wait("0xd", "0x1")], [Some((0x7f00, true)); 2]);
+        assert_eq!(wait("0x89", "0x2"), Some((0x7f00, false, true)));
+        assert_eq!([wait("0x86", "0x0"), wait("0xd", "0x1")], [Some((0x7f00, true, false)); 2]);
         assert_eq!([wait("0x80", "0x0"), wait("0x81", "0x2"), wait("0x189", "0x2")], [None; 3]);
         assert_eq!(MutexWait::parse("running"), None);
         assert_eq!(MutexWait::parse("7 0x0 0x80 0x2 0x0 0x0 0x0 0x1 0x2"), None);

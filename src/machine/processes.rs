@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::sync::Arc;
 
+use crate::kernel::blocked::MutexWait;
 use crate::kernel::host::ticks_per_second;
 use crate::kernel::{blocked, monotonic_ns, procfs, thread_cpu_ns};
 use crate::panel::row_order::arrange_by_key;
@@ -231,7 +232,15 @@ fn locked(pid: i32, budget: &mut Budget) -> u32 {
     let tids = procfs::threads(pid);
     let n = tids.len().min(budget.asleep);
     budget.asleep -= n;
-    tids.into_iter().take(n).filter(|tid| blocked::mutex_wait(pid, *tid).is_some()).count() as u32
+    let waits: Vec<MutexWait> = tids.into_iter().take(n).filter_map(|tid| blocked::mutex_wait(pid, tid)).collect();
+    contended(&waits)
+}
+
+/// Returns how many waits of a process's threads are for mutexes. One that may be for a condition variable counts if
+/// another thread waits for the same: the idle threads of a pool often have one each.
+fn contended(waits: &[MutexWait]) -> u32 {
+    let threads = |address| waits.iter().filter(|other| other.address == address).count();
+    waits.iter().filter(|wait| !wait.may_be_condition || threads(wait.address) > 1).count() as u32
 }
 
 /// Returns the processes that are followed or among the largest by any figure, by their ids.
@@ -272,6 +281,15 @@ mod tests {
         let one = |pid, grown, growing| ProcessUse { pid, grown, growing, ..ProcessUse::default() };
         let list = (1..=20).map(|pid| one(pid, 90_000_000, 1)).chain([one(21, 500_000, 12)]).collect();
         assert!(largest(list, &[]).iter().any(|one| one.pid == 21));
+    }
+
+    /// Rust's condition variables may wait with the value of a contended mutex.
+    #[test]
+    fn idle_threads_of_a_pool_do_not_wait_for_a_mutex() {
+        let pool: Vec<MutexWait> = (0..4).map(|at| MutexWait::staged(0x1000 + 64 * at, true)).collect();
+        assert_eq!(contended(&pool), 0);
+        let lock = MutexWait::staged(0x7f00, true);
+        assert_eq!((contended(&[lock, pool[0], lock]), contended(&[MutexWait::staged(0x7f00, false)])), (2, 1));
     }
 
     #[test]

@@ -216,7 +216,9 @@ pub(super) fn locks(totals: &Totals<'_>) -> Option<MachineFinding> {
         return None;
     }
     let used = &worst.used;
-    let figure = format!("{waiting:.1} of its {} threads wait for a mutex", used.threads);
+    // Some of them have ended since.
+    let threads = used.threads.max(waiting.ceil() as u32);
+    let figure = format!("{waiting:.1} of its {threads} threads wait for a mutex");
     let weight = 0.75 + 0.05 * waiting;
     let finding =
         MachineFinding::new(Cause::Locks, Severity::Look, weight, figure, Look::unit("locks", Some(used.pid)));

@@ -5,10 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use arc_swap::ArcSwap;
+
 use crate::engine::IntakeOptions;
 use crate::engine::offline::{self, Offline};
 use crate::filter::equals;
 use crate::kernel::spawn::Output;
+use crate::kernel::{monotonic_ns, own_cpu_ns};
 use crate::machine::host::HostThread;
 use crate::machine::sampler::HostView;
 use crate::machine::triage;
@@ -82,13 +85,17 @@ fn of_machine(args: &DigestArgs) -> anyhow::Result<u8> {
     viewed.iter().chain(&started.warning).for_each(|text| complain(text));
     let info = started.source.info().clone();
     let host = HostThread::spawn(HOST_INTERVAL, info.whom.process_ids(), || true)?;
-    let mut source = TimedSource { source: started.source, until: Instant::now() + args.duration, stop, ended: false };
+    let watch = MachineWatch { view: host.shared(), begun: (monotonic_ns(), own_cpu_ns()) };
+    let until = Instant::now() + args.duration;
+    let mut source = TimedSource { source: started.source, until, stop, watch, at_end: None };
     let own_pid = std::process::id() as i32;
     let loaded = offline::load_live(&mut source, SymbolOptions::of_user(), own_pid)?;
-    let view = host.view();
+    // A short time has no interval of figures yet.
+    let at_end = source.at_end.take().filter(|machine| machine.view.history.end().is_some());
+    let machine = at_end.unwrap_or_else(|| source.watch.now());
     host.stop();
     let again = Again { file: None, options: options(args) };
-    show(args, &loaded, &which(filter), &info, Some(&view), again)?;
+    show(args, &loaded, &which(filter), &info, Some(&machine), again)?;
     Ok(0)
 }
 
@@ -97,7 +104,7 @@ fn show(
     loaded: &Offline,
     which: &SelectionArgs,
     info: &Info,
-    host: Option<&HostView>,
+    machine: Option<&MachineAtEnd>,
     again: Again,
 ) -> anyhow::Result<()> {
     let events = chosen_events(loaded, which)?;
@@ -105,7 +112,9 @@ fn show(
         anyhow::bail!("the recording has no events with samples; perfprof-tui report --stats counts its records");
     };
     note_main_event("the event of the page", loaded, event, &events);
-    let digest = digest_of(loaded, event, which, (info, host, None), again)?;
+    let host = machine.map(|machine| &*machine.view);
+    let own = machine.map_or(0.0, |machine| machine.own);
+    let digest = digest_of(loaded, event, which, (info, host, own, None), again)?;
     match args.format {
         OutputFormat::Json => print_json(&digest.json()),
         _ => print(&digest.text(args.lines)),
@@ -130,14 +139,14 @@ pub(crate) fn page(
     let file = shlex::try_quote(&file).map_or_else(|_| file.clone(), |quoted| quoted.into_owned());
     let again = Again { file: Some(file), options: String::new() };
     let range = range.or_else(|| host.map(|host| triage::present(&host.history)));
-    Ok(digest_of(&loaded, event, &which, (&info, host, range), again)?.text(LINES))
+    Ok(digest_of(&loaded, event, &which, (&info, host, 0.0, range), again)?.text(LINES))
 }
 
 fn digest_of(
     loaded: &Offline,
     event: usize,
     which: &SelectionArgs,
-    (info, host, range): (&Info, Option<&HostView>, Option<(u64, u64)>),
+    (info, host, own, range): (&Info, Option<&HostView>, f64, Option<(u64, u64)>),
     again: Again,
 ) -> anyhow::Result<Digest> {
     let is_narrowed = *which != SelectionArgs::default() || host.is_some() && !info.has_whole_cpus();
@@ -146,7 +155,7 @@ fn digest_of(
     let clauses = which.filter.iter().map(|text| format!("({text})")).chain(["!idle".to_owned()]);
     let filter = Some(clauses.collect::<Vec<_>>().join(" && "));
     let filter = SelectionArgs { filter, ..which.clone() }.filter(loaded)?;
-    let spec = DigestSpec { event, filter, is_whole, is_narrowed, info, host, range, points: POINTS, again };
+    let spec = DigestSpec { event, filter, is_whole, is_narrowed, info, host, own, range, points: POINTS, again };
     Ok(Digest::of(loaded, spec))
 }
 
@@ -169,12 +178,36 @@ fn options(args: &DigestArgs) -> String {
     named.into_iter().filter_map(one).collect()
 }
 
+/// The machine at the end of sampling. Later figures are those of naming the samples, which takes a CPU for a while.
+struct MachineAtEnd {
+    view: Arc<HostView>,
+    /// The CPU time of this program, whose samples are left out, in percent of one CPU.
+    own: f64,
+}
+
+/// The figures of /proc during sampling.
+struct MachineWatch {
+    view: Arc<ArcSwap<HostView>>,
+    /// The start, and the CPU time of this program until then, in nanoseconds.
+    begun: (u64, u64),
+}
+
+impl MachineWatch {
+    fn now(&self) -> MachineAtEnd {
+        let passed = monotonic_ns().saturating_sub(self.begun.0).max(1);
+        let own = 100.0 * own_cpu_ns().saturating_sub(self.begun.1) as f64 / passed as f64;
+        MachineAtEnd { view: self.view.load_full(), own }
+    }
+}
+
 /// The running machine until a moment, or until a signal.
 struct TimedSource {
     source: LiveSource,
     until: Instant,
     stop: Arc<AtomicBool>,
-    ended: bool,
+    watch: MachineWatch,
+    /// Present after the end.
+    at_end: Option<MachineAtEnd>,
 }
 
 impl Source for TimedSource {
@@ -183,8 +216,9 @@ impl Source for TimedSource {
     }
 
     fn next(&mut self, batch: &mut Batch) -> Result<Progress, SourceError> {
-        if !self.ended && (Instant::now() >= self.until || self.stop.load(Ordering::Relaxed)) {
-            self.ended = true;
+        let is_over = || Instant::now() >= self.until || self.stop.load(Ordering::Relaxed);
+        if self.at_end.is_none() && is_over() {
+            self.at_end = Some(self.watch.now());
             let _ = self.source.control(&Control::Stop);
         }
         self.source.next(batch)
@@ -196,5 +230,21 @@ impl Source for TimedSource {
 
     fn stop(&mut self) {
         self.source.stop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Naming the samples takes time, in which the machine may do something else.
+    #[test]
+    fn the_figures_are_those_of_the_end_of_sampling() {
+        let view = Arc::new(ArcSwap::from_pointee(HostView { at: 7, ..HostView::default() }));
+        let watch = MachineWatch { view: view.clone(), begun: (0, 0) };
+        let at_end = watch.now();
+        view.store(Arc::new(HostView { at: 9, ..HostView::default() }));
+        assert_eq!((at_end.view.at, watch.now().view.at), (7, 9));
+        assert!(at_end.own > 0.0, "the time of this program");
     }
 }

@@ -45,6 +45,8 @@ pub(crate) struct DigestSpec<'a> {
     pub(crate) info: &'a Info,
     /// Figures of /proc during the session, on the running machine.
     pub(crate) host: Option<&'a HostView>,
+    /// The CPU time of this program, whose samples are left out, in percent of one CPU.
+    pub(crate) own: f64,
     /// The range for which figures of /proc count, on their clock; all without it.
     pub(crate) range: Option<(u64, u64)>,
     /// The minimum difference of a CPU to the others, in points.
@@ -127,7 +129,7 @@ fn found(
             host: spec.host.filter(|_| spec.info.has_whole_cpus()),
             samples: Some(samples).filter(|samples| samples.whole),
             times: None,
-            own: 0.0,
+            own: spec.own,
             points: spec.points,
             before: &[],
         })

@@ -129,13 +129,13 @@ impl Digest {
         let findings = |at: usize| {
             let found = &self.findings[at];
             let mark = if found.severity == Severity::Bad { '!' } else { '-' };
-            format!("{mark} {}: {}", found.text(), found.look.command())
+            (format!("{mark} {}", found.text()), found.look.command())
         };
-        let mut found = plain(&findings, self.findings.len());
+        let mut found: Vec<String> = (0..self.findings.len().min(rows)).map(findings).flat_map(with_command).collect();
         if found.is_empty() {
             found.push("none".to_owned());
         }
-        sentences(&mut out, "Findings", &found);
+        section(&mut out, "Findings", &found, "");
         let processes = plain(&|at| self.processes[at].line(self.samples), self.processes.len());
         let more = self.again.command(" -s pid,comm,sym", '1');
         section(&mut out, &self.busy_title(), &processes, &more);
@@ -261,13 +261,26 @@ impl DigestCpu {
 
 /// Appends a section of sentences, which continue in a second line.
 fn sentences(out: &mut String, title: &str, rows: &[String]) {
-    let lines = |row: &String| {
-        let lines = wrap(&clean(row), WIDTH - "    ".len());
-        let indented = |(at, line): (usize, String)| if at == 0 { line } else { format!("    {line}") };
-        lines.into_iter().take(LINES_OF_ROW).enumerate().map(indented).collect::<Vec<_>>()
-    };
-    let rows: Vec<String> = rows.iter().flat_map(lines).collect();
+    let rows: Vec<String> = rows.iter().flat_map(|row| lines_of(row)).collect();
     section(out, title, &rows, "");
+}
+
+/// Returns the lines of a sentence; the second one is indented.
+fn lines_of(row: &str) -> Vec<String> {
+    let lines = wrap(&clean(row), WIDTH - "    ".len());
+    let indented = |(at, line): (usize, String)| if at == 0 { line } else { format!("    {line}") };
+    lines.into_iter().take(LINES_OF_ROW).enumerate().map(indented).collect()
+}
+
+/// Returns the lines of a sentence and of the command that shows more, which stays whole after a long sentence.
+fn with_command((row, command): (String, String)) -> Vec<String> {
+    let whole = format!("{row}: {command}");
+    if wrap(&clean(&whole), WIDTH - "    ".len()).len() <= LINES_OF_ROW {
+        return lines_of(&whole);
+    }
+    let mut lines = lines_of(&row);
+    lines.push(format!("    {command}"));
+    lines
 }
 
 /// Appends a section with rows; `more` is the command that shows more of them.

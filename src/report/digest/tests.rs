@@ -68,6 +68,17 @@ fn a_page_has_every_section_and_the_command_that_shows_more() {
     "#);
 }
 
+/// The name of a function of C++ or Rust may be longer than a line.
+#[test]
+fn a_long_finding_keeps_the_command_that_shows_more() {
+    let name = "llvm::DenseMapBase<llvm::DenseMap<llvm::DILocation*, llvm::detail::DenseSetEmpty> >, ".repeat(6);
+    let look = Look::Unit("rundelay".to_owned());
+    let page = Digest { findings: vec![MachineFinding::staged(&name, look)], ..digest() }.text(60);
+    let lines: Vec<&str> = page.lines().skip_while(|line| *line != "Findings").skip(1).take(3).collect();
+    assert!(lines[0].starts_with("  ! cpu: llvm::"), "{page}");
+    assert_eq!(lines[2], "      perfprof-tui rundelay", "{page}");
+}
+
 #[test]
 fn pages_of_hostile_names_are_bounded_and_printable() {
     let mut wide = digest();

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::alone;
-use crate::common::process::{Running, cannot_unshare, until};
+use crate::common::process::{Running, cannot_unshare, until, uses_cpu};
 use crate::common::session::Session;
 use crate::common::{
     self, Nature, allowed, data, environment, has, installed, may_change_the_machine, program, run, skipped,
@@ -249,7 +249,7 @@ fn a_cpu_goes_and_comes_back() {
         .args(["record", "-q", "-e", "cpu-clock", "-F", "499", "-a", "-o"])
         .arg(&file)
         // An idle CPU may produce no samples.
-        .args(["--", "sh", "-c", "i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done"])
+        .args(["--", "sh", "-c", &uses_cpu(400)])
         .output();
     drop(cpu);
     let output = output.expect("ran");
@@ -273,8 +273,9 @@ fn the_events_of_a_cpu_that_comes_back_are_told_apart() {
     drop(cpu);
     let mut said = BufReader::new(recorder.0.stderr.take().expect("piped")).lines().map_while(Result::ok);
     assert!(said.any(|line| line.contains("CPU 1 came online")));
-    let load = "for n in 1 2 3 4 5; do i=0; while [ $i -lt 50000 ]; do i=$((i+1)); done; sleep 0.01; done";
-    assert!(Command::new("taskset").args(["-c", "1", "sh", "-c", load]).status().expect("ran").success());
+    // More switches than one slice of the scheduler has.
+    let load = format!("for n in 1 2 3 4 5 6 7 8 9; do {}; sleep 0.01; done", uses_cpu(40));
+    assert!(Command::new("taskset").args(["-c", "1", "sh", "-c", &load]).status().expect("ran").success());
     assert!(Command::new("kill").args(["-INT", &recorder.pid().to_string()]).status().expect("ran").success());
     said.for_each(drop);
     assert!(recorder.0.wait().expect("ends").success());

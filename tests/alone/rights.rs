@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use crate::alone;
-use crate::common::process::cannot_unshare;
+use crate::common::process::{cannot_unshare, uses_cpu};
 use crate::common::{allowed, installed, is_root, may_change_the_machine, skipped};
 
 const PARANOID: &str = "/proc/sys/kernel/perf_event_paranoid";
@@ -305,7 +305,8 @@ fn root_in_a_user_namespace_samples_user_code() {
         command.args(["-U", "-r"]).arg(program).args(args).current_dir(dir.path());
         command.env("XDG_CONFIG_HOME", "/nonexistent").env("LC_ALL", "C.UTF-8").output().expect("ran")
     };
-    let busy = ["--", "sh", "-c", "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done"];
+    let load = uses_cpu(200);
+    let busy = ["--", "sh", "-c", &load];
     for event in [&["-e", "cpu-clock"][..], &["-e", "cpu-clock:u"], &[]] {
         let output = inside(&[&["record", "-F", "999", "-o", "x.data"], event, &busy].concat());
         if cannot_unshare(&text(&output)) {

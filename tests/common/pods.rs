@@ -26,6 +26,9 @@ pub enum Does {
 /// Number of instances started so far.
 static STARTED: AtomicU32 = AtomicU32::new(0);
 
+/// A shell loop that uses a part of a CPU: enough to be seen, and the other tests have the rest.
+pub const BURNS: &str = "while :; do i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; sleep 0.03; done";
+
 const BUSYBOX: &str = "/bin/busybox";
 
 impl Pods {
@@ -89,7 +92,7 @@ impl Pods {
     /// The message of ctr.
     pub fn run(&mut self, pod: &str, name: &str, does: Does) -> Result<(), String> {
         let work = match does {
-            Does::Burn => "while :; do :; done",
+            Does::Burn => BURNS,
             Does::Sleep => "while :; do sleep 1; done",
         };
         self.run_in(pod, name, &self.rootfs(), &["/bin/sh", "-c", work])

@@ -122,6 +122,16 @@ pub fn ran(pid: u32) -> Duration {
     Duration::from_nanos(stats.filter_map(|text| text.split(' ').next()?.parse::<u64>().ok()).sum())
 }
 
+/// A shell command that runs until it has used a CPU for some milliseconds, on slow and on fast machines.
+pub fn uses_cpu(milliseconds: u32) -> String {
+    // Times of processes are hundredths of a second (proc_pid_stat(5)).
+    let most = milliseconds.div_ceil(10);
+    format!(
+        "b=; while read -r _ _ _ _ _ _ _ _ _ _ _ _ _ u s _ < /proc/self/stat; \
+         [ $((u + s - ${{b:=$((u + s))}})) -lt {most} ]; do i=0; while [ $i -lt 1000 ]; do i=$((i+1)); done; done"
+    )
+}
+
 /// Barriers between a test and its shell command: files in a folder.
 pub struct Gates<'a>(pub &'a std::path::Path);
 

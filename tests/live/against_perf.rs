@@ -7,12 +7,14 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::common::process::{Gates, Running, has_events, ran, until};
+use crate::common::process::{Gates, Running, has_events, ran, until, uses_cpu};
 use crate::common::transcript::Transcript;
 use crate::common::{self, Nature, allowed, has, installed, our_rows, perf_rows, program, run, skipped};
 
 /// A busy shell loop of bounded length.
-const BUSY: &str = "i=0; while [ $i -lt 150000 ]; do i=$((i+1)); done";
+fn busy() -> String {
+    uses_cpu(200)
+}
 
 fn record(dir: &Path, args: &[&str]) -> std::path::PathBuf {
     let file = dir.join("live.data");
@@ -69,7 +71,7 @@ fn perf_opens_a_recording_of_several_events() {
     needs!(allowed(), installed("perf"));
     let dir = tempfile::tempdir().expect("dir");
     // Processes that start during the recording produce their own side-band records.
-    let work = format!("{BUSY}; sh -c '{BUSY}'; true");
+    let work = format!("{0}; sh -c '{0}'; true", busy());
     let file = record(dir.path(), &["-a", "-e", "cpu-clock,sched:sched_switch", "--", "sh", "-c", &work]);
     assert!(!perf_report(&file).is_empty());
 }
@@ -257,7 +259,7 @@ fn the_list_has_what_perf_lists() {
 fn a_command_is_followed_with_its_children() {
     needs!(allowed());
     let dir = tempfile::tempdir().expect("dir");
-    let script = format!("sh -c '{BUSY}'; exec -a renamed bash -c '{BUSY}'");
+    let script = format!("sh -c '{0}'; exec -a renamed bash -c '{0}'", busy());
     let file = record(dir.path(), &["-e", "cpu-clock", "--", "bash", "-c", &script]);
     let rows = our_rows(&report(&file, &["-s", "comm,dso,sym"]));
     let comms: std::collections::BTreeSet<&str> = rows.keys().map(|k| k.0.as_str()).collect();
@@ -269,7 +271,7 @@ fn a_command_is_followed_with_its_children() {
 fn perf_reads_a_recording_row_by_row() {
     needs!(allowed(), installed("perf"));
     let dir = tempfile::tempdir().expect("dir");
-    let file = record(dir.path(), &["-a", "-F", "2000", "--", "sh", "-c", BUSY]);
+    let file = record(dir.path(), &["-a", "-F", "2000", "--", "sh", "-c", &busy()]);
     let ours = our_rows(&report(&file, &["-s", "comm,dso,sym", "--no-demangle"]));
     let perf = perf_report(&file);
     assert!(ours.values().sum::<u64>() > 100);
@@ -290,8 +292,8 @@ fn perf_reads_a_recording_row_by_row() {
 fn several_events_and_a_tracepoint_group() {
     needs!(allowed());
     let dir = tempfile::tempdir().expect("dir");
-    let file =
-        record(dir.path(), &["-e", "{cpu-clock,page-faults:u}", "-e", "context-switches", "--", "sh", "-c", BUSY]);
+    let events = ["-e", "{cpu-clock,page-faults:u}", "-e", "context-switches"];
+    let file = record(dir.path(), &[&events[..], &["--", "sh", "-c", &busy()]].concat());
     let report: serde_json::Value = serde_json::from_slice(&report(&file, &["-s", "comm"])).expect("json");
     let names: Vec<&str> =
         report["events"].as_array().expect("events").iter().filter_map(|e| e["name"].as_str()).collect();
@@ -490,7 +492,7 @@ fn samples_tell_their_cgroups() {
         return skipped(&format!("cannot create a cgroup: {error}"));
     }
     let dir = tempfile::tempdir().expect("dir");
-    let work = format!("echo $$ > {}/cgroup.procs; {BUSY}; {BUSY}", path.display());
+    let work = format!("echo $$ > {}/cgroup.procs; {}", path.display(), busy());
     let file = record(dir.path(), &["-e", "cpu-clock", "--", "sh", "-c", &work]);
     std::fs::remove_dir(&path).expect("removed");
     let json: serde_json::Value = serde_json::from_slice(&report(&file, &["-s", "cgroup"])).expect("json");
@@ -821,15 +823,14 @@ fn rarer_options_of_record_make_files_that_perf_reads() {
     // Rows of a shell without symbols have different names, so compare the sums.
     let sum = |rows: common::Rows| rows.into_values().sum::<u64>();
     let dir = tempfile::tempdir().expect("dir");
-    let file = record(dir.path(), &["-z", "-e", "cpu-clock", "sh", "-c", BUSY]);
+    let file = record(dir.path(), &["-z", "-e", "cpu-clock", "sh", "-c", &busy()]);
     let head = Command::new("perf").args(["report", "--header-only", "-i"]).arg(&file).output().expect("perf");
     let head = String::from_utf8_lossy(&head.stdout).into_owned();
     let compressed = head.lines().any(|line| line.trim_start_matches("# ").starts_with("compressed : Zstd, level = 1"));
     assert!(compressed, "{head}");
     assert_eq!(sum(perf_report(&file)), sum(our_rows(&report(&file, &[]))));
-    let fields =
-        ["--data", "-W", "--phys-data", "--switch-events", "--namespaces", "-e", "cpu-clock", "sh", "-c", BUSY];
-    let file = record(dir.path(), &fields);
+    let fields = ["--data", "-W", "--phys-data", "--switch-events", "--namespaces", "-e", "cpu-clock"];
+    let file = record(dir.path(), &[&fields[..], &["sh", "-c", &busy()]].concat());
     assert_eq!(sum(perf_report(&file)), sum(our_rows(&report(&file, &[]))));
     assert!(script(&file, "comm,ip,addr,weight,phys_addr").lines().count() > 10);
     let out =

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::common::pods::{Does, Pods};
-use crate::common::process::{Gates, PATIENCE, Running, events, until};
+use crate::common::pods::{BURNS, Does, Pods};
+use crate::common::process::{Gates, PATIENCE, Running, events, until, with_time};
 use crate::common::session::Session;
 use crate::common::transcript::Transcript;
 use crate::common::{absent, allowed, program, run, skipped};
@@ -124,10 +124,16 @@ fn recordings_keep_the_names() {
     assert_eq!(own.count(), 6, "{all}");
     let perf = |args: &[&str]| Command::new("perf").args(args).stdin(Stdio::null()).output();
     let path = |path: &Path| path.display().to_string();
-    let Ok(recorded) = perf(&["record", "-a", "-F", "499", "--all-cgroups", "-o", &path(&bare), "sleep", "1"]) else {
-        return skipped("perf is not installed");
-    };
-    assert!(recorded.status.success(), "{}", String::from_utf8_lossy(&recorded.stderr));
+    let waits = format!("{}; {}", gates.here("theirs"), gates.wait("done"));
+    let mut recorder = Command::new("perf");
+    recorder.args(["record", "-q", "-a", "-F", "499", "--all-cgroups", "-o"]).arg(&bare).args(["sh", "-c", &waits]);
+    let Ok(recorder) = recorder.stdin(Stdio::null()).spawn() else { return skipped("perf is not installed") };
+    let mut recorder = Running(recorder);
+    gates.until("theirs");
+    let before = pods.ran("cart-7d9", "app");
+    until("it burns", || pods.ran("cart-7d9", "app") > before + Duration::from_millis(100));
+    gates.open("done");
+    assert!(recorder.0.wait().expect("ends").success());
     pods.end("cart-7d9", "app");
     drop(pods);
     let report = |file: &Path, more: &[&str]| {
@@ -181,10 +187,15 @@ fn rootfs(function: &str) -> Option<tempfile::TempDir> {
     let at = |name: &str| dir.path().join(name);
     std::fs::create_dir_all(at("lib")).expect("made");
     std::fs::create_dir_all(at("bin")).expect("made");
-    let library =
-        format!("void {function}(void) {{ for (volatile long i = 0;; i++); }}\nvoid work(void) {{ {function}(); }}\n");
+    let library = format!(
+        "void {function}(void) {{ for (volatile long i = 0; i < 5000000; i++); }}\nvoid work(void) {{ {function}(); }}\n"
+    );
     std::fs::write(at("work.c"), library).expect("written");
-    std::fs::write(at("main.c"), "void work(void);\nint main(void) { work(); return 0; }\n").expect("written");
+    std::fs::write(
+        at("main.c"),
+        "#include <unistd.h>\nvoid work(void);\nint main(void) { for (;;) { work(); usleep(30000); } }\n",
+    )
+    .expect("written");
     let cc =
         |args: &[&str]| Command::new("cc").current_dir(dir.path()).args(args).status().is_ok_and(|ran| ran.success());
     let library =
@@ -281,29 +292,28 @@ fn units_are_narrowed_to_pods_and_containers() {
     let pod = format!("{}/cart-*", pods.namespace);
     let dir = tempfile::tempdir().expect("a folder");
     let file = dir.path().join("all.data").display().to_string();
-    run(program().args([
-        "record",
-        "-q",
-        "-a",
-        "-e",
-        "sched:sched_switch,sched:sched_wakeup",
-        "-o",
-        &file,
-        "sleep",
-        "1.5",
-    ]));
+    let record = ["record", "-q", "-a", "-e", "sched:sched_switch,sched:sched_wakeup", "-o", &file];
     for args in
         [&["oncpu", "--panel", "Tasks"][..], &["syscalls"], &["task-state"], &["oncpu", "--panel", "Tasks", &file]]
     {
-        let live = if args.contains(&file.as_str()) { &[][..] } else { &["--duration", "1.5"] };
-        let out = run(program().args(args).args(["--batch", "--format", "json", "--pod", &pod]).args(live));
-        let text = String::from_utf8(out.stdout).expect("text");
-        let answer: Vec<serde_json::Value> = text.lines().map(|l| serde_json::from_str(l).expect("json")).collect();
-        let panels = answer.iter().flat_map(|one| one["panels"].as_array().expect("panels"));
-        let rows = panels.filter_map(|panel| panel["rows"].as_array()).flatten();
-        let comms: Vec<&str> = rows.filter_map(|row| row["comm"].as_str()).collect();
-        let is_inside = |comm: &&str| ["sh", "sleep", "busybox"].contains(comm);
-        assert!(!comms.is_empty() && comms.iter().all(is_inside), "{args:?}: {comms:?}");
+        // The container may wait for a CPU for long.
+        with_time(&[1, 4, 16], |seconds| {
+            let seconds = seconds.to_string();
+            let is_live = !args.contains(&file.as_str());
+            if !is_live {
+                run(program().args(record).args(["sleep", &seconds]));
+            }
+            let live = if is_live { vec!["--duration", &seconds] } else { Vec::new() };
+            let out = run(program().args(args).args(["--batch", "--format", "json", "--pod", &pod]).args(live));
+            let text = String::from_utf8(out.stdout).expect("text");
+            let answer: Vec<serde_json::Value> = text.lines().map(|l| serde_json::from_str(l).expect("json")).collect();
+            let panels = answer.iter().flat_map(|one| one["panels"].as_array().expect("panels"));
+            let rows = panels.filter_map(|panel| panel["rows"].as_array()).flatten();
+            let comms: Vec<&str> = rows.filter_map(|row| row["comm"].as_str()).collect();
+            let is_inside = |comm: &&str| ["sh", "sleep", "busybox"].contains(comm);
+            assert!(comms.iter().all(is_inside), "{args:?}: {comms:?}");
+            if comms.is_empty() { Err(format!("{args:?}: {text}")) } else { Ok(()) }
+        });
     }
     let mut transcript = Transcript::new();
     let out = transcript.add(program().args(["oncpu", "--batch", "--container", "no-such-container"]));
@@ -317,7 +327,7 @@ struct Burns(Child, PathBuf);
 impl Burns {
     fn start(group: PathBuf) -> Self {
         std::fs::create_dir(&group).expect("made");
-        let moved = format!("echo $$ > {}/cgroup.procs; exec timeout 120 sh -c 'while :; do :; done'", group.display());
+        let moved = format!("echo $$ > {}/cgroup.procs; exec timeout 900 sh -c '{BURNS}'", group.display());
         Self(Command::new("sh").args(["-c", &moved]).stdout(Stdio::null()).spawn().expect("sh"), group)
     }
 }

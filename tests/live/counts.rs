@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::common::process::{ended, state, until};
+use crate::common::process::{ended, state, until, uses_cpu};
 use crate::common::{allowed, program, run};
 
 /// Times of a run are shown next to events.
@@ -14,7 +14,8 @@ fn runs_have_times_and_what_stands_beside_them() {
     needs!(allowed());
     let dir = tempfile::tempdir().expect("a folder");
     let stat = |args: &[&str]| run(program().current_dir(dir.path()).arg("stat").args(args));
-    let busy = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done";
+    let busy = uses_cpu(50);
+    let busy = busy.as_str();
     let out = stat(&["--format", "json", "-e", "duration_time,user_time,system_time,cs", "--", "sh", "-c", busy]);
     let json: serde_json::Value = serde_json::from_slice(&out.stdout).expect("json");
     let of = |at: usize, name: &str| json["counters"][at][name].clone();

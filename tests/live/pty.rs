@@ -4,7 +4,7 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use crate::common;
-use crate::common::process::{ended, until};
+use crate::common::process::{ended, until, uses_cpu};
 use crate::common::session::{PATIENCE, Session, Work, cells, instead_of_ssh};
 use crate::common::{allowed, data, traced};
 
@@ -35,7 +35,7 @@ fn a_recording_is_walked_filtered_and_left() {
 #[test]
 fn forks_name_the_command_on_a_narrow_screen() {
     needs!(traced());
-    let script = "i=0; while [ $((i += 1)) -lt 9999 ]; do /bin/true; done; : marked";
+    let script = "while [ -e /proc/$PPID ]; do /bin/true; done; : marked";
     let load = std::process::Command::new("sh").args(["-c", script]).spawn().expect("starts");
     let load = common::process::Running(load);
     let mut session = Session::start(&["forks", "-p", &load.0.id().to_string()], 24, 80);
@@ -200,7 +200,7 @@ fn a_snapshot_is_complete_before_the_program_ends() {
 #[test]
 fn live_numbers_come_and_the_view_freezes() {
     needs!(allowed());
-    let busy = "i=0; while [ $i -lt 3000000 ]; do i=$((i+1)); done";
+    let busy = "while :; do :; done";
     let mut session = Session::start(&["-e", "cpu-clock", "-F", "500", "--", "sh", "-c", busy], 30, 120);
     session.wait_for("● live").wait_for("sh ");
     session.keys(" ").wait_for("‖ frozen");
@@ -214,11 +214,8 @@ fn live_numbers_come_and_the_view_freezes() {
 #[test]
 fn a_command_that_ends_is_reported_on_leaving() {
     needs!(allowed());
-    let mut session = Session::start(
-        &["-e", "cpu-clock", "--", "sh", "-c", "i=0; while [ $i -lt 50000 ]; do i=$((i+1)); done; exit 7"],
-        24,
-        100,
-    );
+    let command = format!("{}; exit 7", uses_cpu(50));
+    let mut session = Session::start(&["-e", "cpu-clock", "--", "sh", "-c", &command], 24, 100);
     session.wait_for("■ ended");
     session.keys("q");
     assert_eq!(session.end().code(), Some(7));
@@ -230,7 +227,7 @@ fn a_command_that_ends_is_reported_on_leaving() {
 #[test]
 fn a_capture_filter_is_edited_while_a_load_runs() {
     needs!(allowed());
-    let busy = "i=0; while [ $i -lt 400 ]; do /bin/true; i=$((i+1)); sleep 0.02; done";
+    let busy = "while :; do /bin/true; sleep 0.02; done";
     let args = ["-e", "sched:sched_process_exit", "-s", "comm,sym", "--", "sh", "-c", busy];
     let mut session = Session::start(&args, 30, 120);
     session.wait_for("● live").wait_for("true ");

@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::sync::mpsc::{Receiver, channel};
 
+use crate::common::process::uses_cpu;
 use crate::common::store::{TestStore, leaves, periods};
 use crate::common::{allowed, installed, program, run};
 use base64::Engine as _;
@@ -111,8 +112,8 @@ fn no_message_has_a_password() {
             command.arg("--push-auth-file").arg(auth);
         }
         command.envs(env.map(|text| ("PERFPROF_PUSH_AUTH", text)));
-        let busy = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; echo got=$PERFPROF_PUSH_AUTH";
-        let output = command.args(["--", "sh", "-c", busy]).output().expect("ran");
+        let busy = format!("{}; echo got=$PERFPROF_PUSH_AUTH", uses_cpu(200));
+        let output = command.args(["--", "sh", "-c", &busy]).output().expect("ran");
         assert!(!output.status.success());
         let said = String::from_utf8_lossy(&[output.stderr, output.stdout].concat()).into_owned();
         assert!(!said.contains("s3cr3t") && !said.contains("t0ken"), "{said}");
@@ -177,7 +178,7 @@ fn check(bytes: &[u8]) -> (i64, Vec<String>) {
 fn record(url: &str, more: &[&str]) -> String {
     let mut command = program();
     command.args(["record", "-e", "cpu-clock", "-F", "499", "--push", url, "--push-interval", "1"]).args(more);
-    let output = run(command.args(["--", "sh", "-c", "i=0; while [ $i -lt 700000 ]; do i=$((i+1)); done"]));
+    let output = run(command.args(["--", "sh", "-c", &uses_cpu(1200)]));
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
@@ -271,8 +272,7 @@ fn a_store_that_is_not_there_is_said_and_an_address_that_is_none_is_refused() {
     let url = format!("http://{}", TcpListener::bind("127.0.0.1:0").expect("bind").local_addr().expect("address"));
     let mut command = program();
     command.args(["record", "-e", "cpu-clock", "--push", &url, "--push-interval", "1"]);
-    let output =
-        command.args(["--", "sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"]).output().expect("ran");
+    let output = command.args(["--", "sh", "-c", &uses_cpu(300)]).output().expect("ran");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{said}");
     // The number of profiles depends on the run time of the command.

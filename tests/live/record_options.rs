@@ -7,12 +7,14 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::common::cells::rows;
-use crate::common::process::{Running, until};
+use crate::common::process::{Running, until, uses_cpu};
 use crate::common::session::Session;
 use crate::common::{allowed, installed, program, run, skipped};
 
 /// A program that uses a CPU for a while, and prints.
-const BUSY: &str = "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done; echo done";
+fn busy() -> String {
+    format!("{}; echo done", uses_cpu(80))
+}
 
 /// Returns a program's output for a recording.
 fn read(mut command: Command, words: &[&str], file: &Path) -> String {
@@ -36,7 +38,7 @@ fn has_shell(table: &str) -> bool {
 /// Records the busy shell with some options.
 fn record(dir: &Path, options: &[&str]) -> PathBuf {
     let file = dir.join("x.data");
-    run(program().args(["record", "-q", "-e", "cpu-clock", "-o"]).arg(&file).args(options).args(["sh", "-c", BUSY]));
+    run(program().args(["record", "-q", "-e", "cpu-clock", "-o"]).arg(&file).args(options).args(["sh", "-c", &busy()]));
     file
 }
 
@@ -48,7 +50,7 @@ fn a_recording_goes_where_standard_output_does() {
     let dir = tempfile::tempdir().expect("a folder");
     let recording = || {
         let mut command = program();
-        command.current_dir(dir.path()).args(["record", "-e", "cpu-clock", "sh", "-c", BUSY]);
+        command.current_dir(dir.path()).args(["record", "-e", "cpu-clock", "sh", "-c", &busy()]);
         command
     };
     let out = run(&mut recording());
@@ -74,7 +76,8 @@ fn a_recording_goes_where_standard_output_does() {
     let status = recording().arg("x").stdout(words).stderr(Stdio::null()).status().expect("it runs");
     assert!(status.success() && dir.path().join("perf.data").exists());
     assert_eq!(std::fs::read_to_string(dir.path().join("words")).expect("text"), "done\n");
-    let named = ["record", "-e", "cpu-clock", "-o", "y.data", "sh", "-c", BUSY];
+    let load = busy();
+    let named = ["record", "-e", "cpu-clock", "-o", "y.data", "sh", "-c", &load];
     let out = run(program().current_dir(dir.path()).args(named));
     assert!(out.stdout == b"done\n" && dir.path().join("y.data").exists());
 }
@@ -137,7 +140,7 @@ fn the_newest_samples_are_written_at_the_end_and_when_asked_for() {
     // The command continues when the requested file exists.
     let there = format!("ls {}.2* >/dev/null 2>&1", many.display());
     let wait = format!("i=0; until {there} || [ $i -ge 600 ]; do sleep 0.05; i=$((i+1)); done");
-    let asking = format!("{BUSY}; kill -USR2 $PPID; {wait}; {BUSY}");
+    let asking = format!("{0}; kill -USR2 $PPID; {wait}; {0}", busy());
     let options = ["record", "-q", "--overwrite", "--switch-output", "-e", "cpu-clock", "-o"];
     run(program().args(options).arg(&many).args(["sh", "-c", &asking]));
     let names = std::fs::read_dir(dir.path()).expect("a folder").flatten().map(|entry| entry.path());
@@ -266,7 +269,7 @@ fn an_event_has_chains_of_its_own() {
     let events =
         "cpu-clock/call-graph=no,name=bare/,cpu-clock/max-stack=2,name=short/,cpu-clock/period=500000,name=whole/";
     let line = ["record", "-q", "--call-graph", "fp", "-e", events, "-o"];
-    run(program().args(line).arg(&file).args(["sh", "-c", BUSY]));
+    run(program().args(line).arg(&file).args(["sh", "-c", &busy()]));
     let text = ours(&["script", "-F", "event,ip,sym"], &file);
     // A sample with a chain has its frames below its event's name; a sample without one has its address on the same
     // line.
@@ -291,7 +294,7 @@ fn counts_of_threads_are_told_as_perf_tells_them() {
     needs!(allowed(), installed("perf"));
     let dir = tempfile::tempdir().expect("a folder");
     let file = dir.path().join("s.data");
-    let children = format!("({BUSY}); /bin/true; :");
+    let children = format!("({}); /bin/true; :", busy());
     let options = ["record", "-q", "-s", "-e", "page-faults,cpu-clock", "-o"];
     run(program().args(options).arg(&file).args(["sh", "-c", &children]));
     let table = |text: String| text[text.rfind("PID").unwrap_or_else(|| panic!("no table: {text}"))..].to_owned();

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::common::process::{Gates, Running, events, ran, until};
+use crate::common::process::{Gates, Running, events, ran, until, uses_cpu};
 use crate::common::session::Session;
 use crate::common::{allowed, installed, is_root, program, run, skipped, traced};
 
@@ -82,11 +82,7 @@ impl Scene {
     fn beside_a_command(&self, mut program: Command) -> std::process::Output {
         let gates = tempfile::tempdir().expect("a folder");
         let gates = Gates(gates.path());
-        let command = format!(
-            "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done; {}; {}",
-            gates.here("begun"),
-            gates.wait("ended")
-        );
+        let command = format!("{}; {}; {}", uses_cpu(100), gates.here("begun"), gates.wait("ended"));
         program.args(["--", "sh", "-c", &command]);
         std::thread::scope(|scope| {
             // perf refuses a process if one of its threads ends while perf opens its events.

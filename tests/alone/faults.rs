@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::alone;
 use crate::common::process::{Running, cannot_unshare, until, uses_cpu};
-use crate::common::session::Session;
+use crate::common::session::{Session, Work};
 use crate::common::{
     self, Nature, allowed, data, environment, has, installed, may_change_the_machine, program, run, skipped,
 };
@@ -63,19 +63,14 @@ fn a_killed_recorder_leaves_what_it_had() {
     let dir = tempfile::tempdir().expect("dir");
     let file = dir.path().join("x.data");
     std::fs::write(&file, "of yesterday").expect("written");
-    let mut recorder = program()
-        .args(["record", "-q", "-a", "-e", "cpu-clock", "-F", "4999", "-o"])
-        .arg(&file)
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("started");
-    let start = std::time::Instant::now();
+    // An idle CPU may have no samples.
+    let _busy = Work::start();
+    let mut recorder = program();
+    recorder.args(["record", "-q", "-a", "-e", "cpu-clock", "-F", "4999", "-o"]).arg(&file).stderr(Stdio::null());
+    let recorder = Running(recorder.spawn().expect("started"));
     let large = || parts(dir.path()).first().and_then(|part| part.metadata().ok()).is_some_and(|m| m.len() > 1 << 20);
-    while !large() && start.elapsed() < Duration::from_secs(30) {
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    recorder.kill().expect("killed");
-    recorder.wait().expect("ended");
+    until("a part is large", large);
+    drop(recorder);
     assert_eq!(std::fs::read_to_string(&file).expect("there"), "of yesterday");
     let part = parts(dir.path()).pop().expect("a part");
     assert!(counted(&part).0 > 100, "{}", counted(&part).0);
@@ -113,7 +108,9 @@ fn a_full_disk_is_said_with_the_file_and_the_remedy() {
     };
     assert!(said.contains(" d.svg\n") || said.contains("d.svg was not written: No space left"), "{said}");
     if allowed() {
-        let said = on_a_tiny_disk("record -q -a -e cpu-clock -F 4999 -o r.data -- sleep 3").unwrap_or_default();
+        // The recording ends when the disk is full.
+        let words = "record -q -a -e cpu-clock -F 4999 -o r.data -- sh -c 'while :; do :; done'";
+        let said = on_a_tiny_disk(words).unwrap_or_default();
         assert!(said.contains("r.data was not written: No space left on device"), "{said}");
         // The message names the file with the samples recorded so far.
         assert!(said.split([' ', '/']).filter(|word| word.starts_with("r.data.part-")).count() > 1, "{said}");
@@ -168,14 +165,12 @@ fn killed_in_a_save_leaves_the_old_file_or_the_new_one() {
         assert!(!session.end().success());
         assert_eq!((counted(&saved), files()), (whole, before + 1), "at {part} eighths");
     }
-    // Kill after a delay; the save may already be complete.
+    // Kill after a delay; the save may already be complete, and the saved file is a new one then.
+    let inode = || std::os::unix::fs::MetadataExt::ino(&std::fs::metadata(&saved).expect("saved"));
     for wait in [0, 1, 2, 4, 8] {
-        let before = files();
+        let before = (files(), inode());
         let mut session = saving("true", &saved);
-        let start = std::time::Instant::now();
-        while files() == before && start.elapsed() < Duration::from_secs(3) {
-            std::thread::yield_now();
-        }
+        until("it saves", || (files(), inode()) != before);
         std::thread::sleep(Duration::from_millis(wait));
         session.signal("-KILL");
         assert!(!session.end().success());

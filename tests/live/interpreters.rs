@@ -198,35 +198,30 @@ fn a_process_whose_memory_blocks_its_reader_has_native_frames() {
     let Some(stage) = stage() else { return };
     let script = stage.dir.path().join("blocking.py");
     std::fs::write(&script, BLOCKING).expect("written");
-    let mut blocking = Command::new("python3").arg(&script).stdout(Stdio::piped()).spawn().expect("spawns");
-    let mut line = [0];
-    let is_blocking = blocking.stdout.as_mut().is_some_and(|pipe| pipe.read_exact(&mut line).is_ok());
-    let mut other =
-        Command::new("python3").arg(stage.dir.path().join("chain.py")).arg("outer").spawn().expect("spawns");
-    let file = stage.dir.path().join("blocked.data");
-    let mut record = program();
-    record.args(["record", "-q", "-e", "cpu-clock", "-F", "499", "-o"]).arg(&file);
-    record.args(["-p", &format!("{},{}", blocking.id(), other.id()), "--", "sleep", "2"]);
-    let output = stage.at_home(&mut record).output().expect("runs");
-    for child in [&mut blocking, &mut other] {
-        let _ = child.kill();
-        let _ = child.wait();
-    }
-    if !is_blocking {
+    let mut blocking = Command::new("python3");
+    let mut blocking = Running(blocking.arg(&script).stdout(Stdio::piped()).spawn().expect("spawns"));
+    if blocking.0.stdout.as_mut().is_none_or(|pipe| pipe.read_exact(&mut [0]).is_err()) {
         return skipped("userfaultfd is not permitted, or this version of Python is not known");
     }
-    assert!(output.status.success());
-    let named = |pid: u32| {
-        let report = run(program()
-            .arg("report")
-            .arg(&file)
-            .args(["--format", "json", "--where"])
-            .args([format!("pid == {pid} && lang == python")]));
-        let json: serde_json::Value = serde_json::from_slice(&report.stdout).expect("JSON");
-        json["events"][0]["samples"].as_u64().expect("a count")
-    };
-    assert_eq!(named(blocking.id()), 0);
-    assert!(named(other.id()) > 0, "the other process was read");
+    let script = stage.dir.path().join("other.py");
+    std::fs::write(&script, "def burn():\n    while True: pass\nburn()\n").expect("written");
+    let other = Running(Command::new("python3").arg(&script).spawn().expect("spawns"));
+    let file = stage.dir.path().join("blocked.data");
+    with_time(&[2, 8, 30], |seconds| {
+        let mut record = program();
+        record.args(["record", "-q", "-e", "cpu-clock", "-F", "499", "-o"]).arg(&file);
+        record.args(["-p", &format!("{},{}", blocking.pid(), other.pid()), "--", "sleep", &seconds.to_string()]);
+        run(stage.at_home(&mut record));
+        let named = |pid: u32| {
+            let mut report = program();
+            report.arg("report").arg(&file).args(["--format", "json", "--where"]);
+            let report = run(report.arg(format!("pid == {pid} && lang == python")));
+            let json: serde_json::Value = serde_json::from_slice(&report.stdout).expect("JSON");
+            json["events"][0]["samples"].as_u64().expect("a count")
+        };
+        assert_eq!(named(blocking.pid()), 0);
+        if named(other.pid()) > 0 { Ok(()) } else { Err("the other process was not read".to_owned()) }
+    });
 }
 
 /// Below `outer`, C code of PHP calls back, and a generator runs.

@@ -9,7 +9,7 @@ use crate::common::session::Session;
 use crate::common::{absent, allowed, found, program, run};
 use crate::compiled::CompiledProgram;
 
-/// Runs `alone` for a second of CPU time, then `together` on two threads for a second each, a number of times. Each thread
+/// Runs `alone` for 0.4 s of CPU time, then `together` on two threads for 0.4 s each, a number of times. Each thread
 /// has a CPU: a busy machine would leave both on one.
 const CODE: &str = r#"
 #define _GNU_SOURCE
@@ -25,7 +25,7 @@ static double used(void) {
   return t.tv_sec + t.tv_nsec / 1e9;
 }
 __attribute__((noinline)) static void alone(void) {
-  double end = used() + 1;
+  double end = used() + .4;
   while (used() < end) for (int i = 0; i < 100000; i++) sum += i;
 }
 __attribute__((noinline)) static void *together(void *arg) {
@@ -37,7 +37,7 @@ __attribute__((noinline)) static void *together(void *arg) {
   CPU_SET(cpu, &own);
   sched_setaffinity(0, sizeof own, &own);
   pthread_barrier_wait(&both);
-  double end = used() + 1;
+  double end = used() + .4;
   while (used() < end) for (int i = 0; i < 100000; i++) sum += i;
   return arg;
 }

@@ -289,6 +289,12 @@ fn with_child(dir: &Path, name: &str, then: &str) -> Running {
     parent
 }
 
+/// Returns the process id of the child.
+fn child_of(dir: &Path) -> u32 {
+    let pid = std::fs::read_to_string(dir.join("child")).expect("its pid");
+    pid.trim().parse().expect("a number")
+}
+
 /// Kills the child on drop, too.
 struct Child<'a>(&'a Path);
 
@@ -308,10 +314,25 @@ fn children_that_ran_before_belong_to_their_parent_unless_it_is_measured_alone()
     let _child = Child(dir.path());
     let pid = parent.pid().to_string();
     let file = dir.path().join("x.data");
+    let burns = child_of(dir.path());
+    // The command ends when the child has run next to it.
+    let beside = |mut command: Command| {
+        let gates = tempfile::tempdir().expect("a folder");
+        let gates = Gates(gates.path());
+        command.args(["--", "sh", "-c", &format!("{}; {}", gates.here("begun"), gates.wait("ended"))]);
+        std::thread::scope(|scope| {
+            let output = scope.spawn(move || run(&mut command));
+            until("the command has begun", || gates.is_here("begun") || output.is_finished());
+            let then = ran(burns);
+            until("the child has run", || ran(burns) > then + SHARE);
+            gates.open("ended");
+            output.join().expect("it ran")
+        })
+    };
     let record = |options: &[&str]| {
         let mut command = program();
         command.args(["record", "-q", "-F", "499", "-e", "cpu-clock", "-p", &pid]).args(options).arg("-o").arg(&file);
-        run(command.args(["--", "sleep", "0.3"]));
+        beside(command);
         samples(&file, BELOW)
     };
     assert!(record(&[]) > 5, "the child's samples");
@@ -322,14 +343,16 @@ fn children_that_ran_before_belong_to_their_parent_unless_it_is_measured_alone()
     assert_eq!(record(&["--no-inherit"]), 0);
     let count = |options: &[&str]| -> f64 {
         let mut command = program();
-        command.args(["stat", "-x", ",", "-e", "task-clock", "-p", &pid]).args(options).args(["--", "sleep", "0.2"]);
-        let out = run(&mut command);
+        command.args(["stat", "-x", ",", "-e", "task-clock", "-p", &pid]).args(options);
+        let out = beside(command);
         let text = String::from_utf8_lossy(&out.stderr).into_owned();
         // A sleeping process has no count.
         text.split(',').next().and_then(|value| value.trim().parse().ok()).unwrap_or(0.0)
     };
     assert!(count(&[]) > 10.0 && count(&["-i"]) < 5.0);
-    let out = run(program().args(["profile", "--batch", "-p", &pid, "--duration", "0.3"]));
+    let mut unit = program();
+    unit.args(["profile", "--batch", "-p", &pid]);
+    let out = beside(unit);
     assert!(String::from_utf8_lossy(&out.stdout).contains(BELOW));
 }
 

@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::common::process::{Running, ran, until};
+use crate::common::process::{Running, Stops, ran, until, with_time};
 use crate::common::transcript::Transcript;
 use crate::common::{self, Nature, allowed, has, program, skipped, traced};
 use perfprof_tui::kernel::monotonic_ns;
@@ -154,6 +154,9 @@ fn the_load() {
             for _ in 0..STORM_READS {
                 assert_eq!((&zero).read(&mut byte).expect("read"), 1);
             }
+            // A descriptor that is closed cannot be looked up any more.
+            let seen = std::env::var("PERFPROF_LOAD_TO").expect("a file");
+            until("the reads have been seen", || Path::new(&seen).exists());
         }
         Ok("exec") => {
             // A thread that is not the main thread calls exec, and gets the id of the main thread.
@@ -238,8 +241,9 @@ fn who_waits_for_a_cpu_and_who_has_it() {
     // One more than the number of CPUs, so that one waits.
     let spinners: Vec<Running> = (0..=cpus).map(|_| run_load("spin")).collect();
     until("all of them run", || spinners.iter().all(|one| ran(one.pid()) > Duration::from_millis(50)));
-    let delay = answer(&["rundelay", "--duration", "1"]);
-    assert_eq!(delay["lost"], 0);
+    // A busy machine may lose records.
+    let mut delays = (0..9).map(|_| answer(&["rundelay", "--duration", "1"]));
+    let delay = delays.find(|delay| delay["lost"] == 0).expect("an answer without losses");
     let first = &rows(&delay, "Threads")[0];
     assert!(first["total_ns"].as_u64() > Some(100_000_000), "{first}");
     assert!(!rows(&delay, "Ran while").is_empty() && !rows(&delay, "Longest").is_empty());
@@ -301,22 +305,70 @@ fn a_storm_of_calls_is_summed_exactly() {
 #[test]
 fn files_lack_the_calls_that_are_only_summed() {
     needs!(traced());
-    let (calls, said) = calls_of_load("reads", &[]);
-    let n = |row: &Value, column: &str| row[column].as_u64().unwrap_or_default();
-    let read = rows(&calls, "Calls").iter().find(|row| row["call"] == "read").expect("a row");
-    assert!((STORM_READS..STORM_READS + 1000).contains(&n(read, "calls")) && calls["lost"] == 0, "{calls}");
-    let zero = rows(&calls, "Files and peers").iter().find(|row| row["target"] == "/dev/zero").expect("a row");
-    let note = panel_note(&calls, "Files and peers");
-    let lacking = counted_in(note, "only in the totals");
-    assert!(n(zero, "calls") + lacking >= STORM_READS && n(zero, "calls") <= STORM_READS + 10, "{zero}: {note}");
-    assert_eq!(lacking, counted_in(panel_note(&calls, "Kinds"), "only in the totals"), "{note}");
-    assert!(lacking > STORM_READS / 10 || said.contains("recorded one by one"), "{note}: {said}");
+    let (list, said) = calls_of_reads(&[]);
+    let read = sum_of(&list, "Calls", "call", "read");
+    assert!((STORM_READS..STORM_READS + 1000).contains(&read), "{list:?}");
+    assert!(list.iter().all(|calls| calls["lost"] == 0), "{list:?}");
+    let noted = |title: &str, words: &str| -> Vec<u64> {
+        list.iter().map(|calls| counted_in(note_of(calls, title), words)).collect()
+    };
+    // Each call of the load has a row, or is in one of two numbers: only summed, or looked up too late.
+    let (zero, unknown) = (of_file(&list, "/dev/zero"), of_file(&list, "(not known)"));
+    let lacking = noted("Files and peers", "only in the totals");
+    assert_eq!(lacking, noted("Kinds", "only in the totals"), "{list:?}");
+    assert_eq!(unknown, noted("Files and peers", "closed before their lookup").iter().sum::<u64>(), "{list:?}");
+    let lacking: u64 = lacking.iter().sum();
+    let all: u64 = list.iter().flat_map(|calls| rows(calls, "Calls")).filter_map(|row| row["calls"].as_u64()).sum();
+    assert!((STORM_READS..=all).contains(&(zero + unknown + lacking)), "{zero}, {unknown}, {lacking} of {all}: {said}");
+    assert!(0 < zero && zero <= STORM_READS + 10, "{zero}: {list:?}");
+    assert!(lacking > STORM_READS / 10 || said.contains("recorded one by one"), "{list:?}: {said}");
     // Chosen calls are recorded one by one.
-    let (calls, said) = calls_of_load("reads", &["-e", "read"]);
-    let zero = rows(&calls, "Files and peers").iter().find(|row| row["target"] == "/dev/zero").expect("a row");
-    let lost = calls["lost"].as_u64().expect("a number");
-    assert!(n(zero, "calls") + lost >= STORM_READS, "{calls}: {said}");
-    assert!(!panel_note(&calls, "Files and peers").contains("summed"), "{calls}");
+    let (list, said) = calls_of_reads(&["-e", "read"]);
+    let lost: u64 = list.iter().filter_map(|calls| calls["lost"].as_u64()).sum();
+    let found = of_file(&list, "/dev/zero") + of_file(&list, "(not known)");
+    assert!(found + lost >= STORM_READS, "{list:?}: {said}");
+    assert!(list.iter().all(|calls| !note_of(calls, "Files and peers").contains("summed")), "{list:?}");
+}
+
+/// The note of a panel; empty if the answer does not have it.
+fn note_of<'a>(answer: &'a Value, title: &str) -> &'a str {
+    let panels = answer["panels"].as_array().into_iter().flatten();
+    let mut named = panels.filter(|panel| panel["title"] == title);
+    named.next().and_then(|panel| panel["note"].as_str()).unwrap_or_default()
+}
+
+/// Returns the calls of the rows of a panel with a value, in all answers.
+fn sum_of(list: &[Value], title: &str, column: &str, value: &str) -> u64 {
+    let panels = list.iter().filter_map(|answer| answer["panels"].as_array()).flatten();
+    let rows = panels.filter(|panel| panel["title"] == title).filter_map(|panel| panel["rows"].as_array()).flatten();
+    rows.filter(|row| row[column] == value).filter_map(|row| row["calls"].as_u64()).sum()
+}
+
+fn of_file(list: &[Value], target: &str) -> u64 {
+    sum_of(list, "Files and peers", "target", target)
+}
+
+/// Returns the answers about the load that reads, and the messages. It ends when an answer has named its file.
+fn calls_of_reads(args: &[&str]) -> (Vec<Value>, String) {
+    let (load, dir) = (load("reads"), tempfile::tempdir().expect("a directory"));
+    let (seen, said) = (dir.path().join("seen"), dir.path().join("said"));
+    let mut command = program();
+    command.env("PERFPROF_LOAD", "reads").env("PERFPROF_LOAD_TO", &seen);
+    command.args(["syscalls", "--batch", "--format", "json", "-i", "1s"]).args(args);
+    command.arg("--").arg(load.get_program()).args(load.get_args());
+    command.stdout(Stdio::piped()).stderr(File::create(&said).expect("made"));
+    let mut running = Running(command.spawn().expect("starts"));
+    let lines = BufReader::new(running.0.stdout.take().expect("piped")).lines().map_while(Result::ok);
+    let mut list = Vec::new();
+    // The load prints its own lines.
+    for line in lines.filter(|line| line.starts_with('{')) {
+        list.push(serde_json::from_str(&line).expect("json"));
+        if of_file(&list, "/dev/zero") > 0 {
+            std::fs::write(&seen, "").expect("written");
+        }
+    }
+    assert!(running.0.wait().expect("ends").success(), "{list:?}");
+    (list, std::fs::read_to_string(&said).expect("messages"))
 }
 
 /// Without the right to load BPF programs, each call is recorded, and a message reports it.
@@ -341,17 +393,35 @@ fn without_rights_to_load_programs_each_call_is_recorded() {
     assert!(output.status.success() && said.contains("recorded one by one"), "{said}");
     let calls: Value = serde_json::from_slice(&output.stdout).expect("json");
     let read = rows(&calls, "Calls").iter().find(|row| row["call"] == "read").expect("a row");
-    assert!(read["calls"].as_u64().is_some_and(|n| n >= 3000) && calls["lost"] == 0, "{read}");
+    // This user's rings are small: a fast load may fill them.
+    let (counted, lost) = (read["calls"].as_u64().expect("calls"), calls["lost"].as_u64().expect("a number"));
+    assert!(counted + lost >= 3000, "{read}, {lost} lost");
     assert!(!panel_note(&calls, "Calls").contains("summed"), "{calls}");
 }
 
 /// Returns the calls of a load until its end, as JSON, and the messages.
 fn calls_of_load(kind: &str, args: &[&str]) -> (Value, String) {
+    answer_about(kind, &[&["syscalls"][..], args].concat())
+}
+
+/// Returns the answer of a unit about a load until its end, in which no record was lost, and the messages: a busy
+/// machine may lose some, and the load runs again.
+fn whole_answer(kind: &str, args: &[&str]) -> (Value, String) {
+    let mut answers = (0..9).map(|_| answer_about(kind, args));
+    let is_whole = |(answer, said): &(Value, String)| {
+        println!("{} records lost: {said}", answer["lost"]);
+        answer["lost"] == 0
+    };
+    answers.find(is_whole).expect("an answer without losses")
+}
+
+/// Returns the answer of a unit about a load until its end, and the messages. The unit has its name and options.
+fn answer_about(kind: &str, args: &[&str]) -> (Value, String) {
     let load = load(kind);
-    let words = [load.get_program()].into_iter().chain(load.get_args());
+    let (unit, options) = args.split_at(1);
     let mut command = program();
-    command.env("PERFPROF_LOAD", kind).args(["syscalls", "--batch", "--format", "json", "-i", "3600s"]);
-    let output = command.args(args).arg("--").args(words).output().expect("runs");
+    command.env("PERFPROF_LOAD", kind).args(unit).args(["--batch", "--format", "json", "-i", "3600s"]).args(options);
+    let output = command.arg("--").arg(load.get_program()).args(load.get_args()).output().expect("runs");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     let text = String::from_utf8(output.stdout).expect("text");
     let line = text.lines().rfind(|line| line.starts_with('{')).unwrap_or_else(|| panic!("{args:?}: {text}{said}"));
@@ -407,20 +477,7 @@ fn calls_count_once_and_have_the_names_of_their_abi() {
 #[test]
 fn a_thread_that_calls_exec_is_in_no_call_afterwards() {
     needs!(traced());
-    let load = load("exec");
-    let words: Vec<String> = [load.get_program()]
-        .into_iter()
-        .chain(load.get_args())
-        .map(|word| word.to_string_lossy().into_owned())
-        .collect();
-    let of = |unit: &str| {
-        let mut command = program();
-        command.env("PERFPROF_LOAD", "exec").args([unit, "--batch", "--format", "json", "-i", "3600s", "--"]);
-        let output = command.args(&words).output().expect("runs");
-        let text = String::from_utf8(output.stdout).expect("text");
-        let line = text.lines().rfind(|line| line.starts_with('{')).unwrap_or_else(|| panic!("{unit}: {text}"));
-        serde_json::from_str::<Value>(line).expect("json")
-    };
+    let of = |unit: &str| answer_about("exec", &[unit]).0;
     let calls = of("syscalls");
     assert!(rows(&calls, "Under way").is_empty(), "{calls}");
     let execs = rows(&calls, "Calls").iter().find(|row| row["call"] == "execve").expect("an exec");
@@ -546,14 +603,21 @@ fn stacks_of_page_faults_are_whole() {
 fn blocked_stacks_of_a_target_are_whole() {
     needs!(traced());
     let mut shell = Command::new("sh");
-    shell.args(["-c", "for i in $(seq 200); do sleep 0.05; done"]);
+    shell.args(["-c", "while :; do sleep 0.05; done"]);
     let child = Running(shell.stdout(Stdio::null()).spawn().expect("starts"));
-    let found = answer(&["offcpu", "-p", &child.0.id().to_string(), "--call-graph", "dwarf", "--duration", "0.6"]);
-    let blocked = found["panels"].as_array().and_then(|panels| panels.first()).expect("a panel");
-    let all = [&blocked["rows"], &blocked["rest"]["rows"]].into_iter().filter_map(Value::as_array).flatten();
-    let stacks: Vec<&Value> = all.filter(|row| row["comm"] == "sh").collect();
-    let is_whole = |row: &&Value| row["stack"].as_str().is_some_and(|stack| stack.contains("__libc_start"));
-    assert!(stacks.iter().any(is_whole) && !format!("{stacks:?}").contains("[broken]"), "{found}");
+    let comm = format!("/proc/{}/comm", child.pid());
+    until("the shell runs", || std::fs::read_to_string(&comm).is_ok_and(|comm| comm.trim() == "sh"));
+    let pid = child.pid().to_string();
+    with_time(&[1, 4, 16], |seconds| {
+        let seconds = seconds.to_string();
+        let found = answer(&["offcpu", "-p", &pid, "--call-graph", "dwarf", "--duration", &seconds]);
+        let blocked = found["panels"].as_array().and_then(|panels| panels.first()).expect("a panel");
+        let all = [&blocked["rows"], &blocked["rest"]["rows"]].into_iter().filter_map(Value::as_array).flatten();
+        let stacks: Vec<&Value> = all.filter(|row| row["comm"] == "sh").collect();
+        let is_whole = |row: &&Value| row["stack"].as_str().is_some_and(|stack| stack.contains("__libc_start"));
+        assert!(!format!("{stacks:?}").contains("[broken]"), "{found}");
+        if stacks.iter().any(is_whole) { Ok(()) } else { Err(found.to_string()) }
+    });
 }
 
 /// Without frame pointers stacks are broken, and a note reports it; with DWARF a unit has complete stacks.
@@ -828,31 +892,41 @@ fn a_wait_for_a_lock_is_no_wait_for_work() {
             std::thread::sleep(Duration::from_millis(1));
         }
     };
-    let one = std::thread::scope(|scope| {
-        let start = |name: &str| std::thread::Builder::new().name(name.to_owned());
-        start("held-holder").spawn_scoped(scope, holder).expect("starts");
-        start("held-waiter").spawn_scoped(scope, waiter).expect("starts");
-        start("held-napper").spawn_scoped(scope, napper).expect("starts");
-        let one = answer(&["offcpu", "--comm", "held-*", "--duration", "0.7"]);
-        stop.store(true, Ordering::Relaxed);
-        one
+    // A busy machine or disk gives the lock late.
+    with_time(&[1, 4, 16], |seconds| {
+        stop.store(false, Ordering::Relaxed);
+        let one = std::thread::scope(|scope| {
+            let _stops = Stops(&stop);
+            let start = |name: &str| std::thread::Builder::new().name(name.to_owned());
+            start("held-holder").spawn_scoped(scope, holder).expect("starts");
+            start("held-waiter").spawn_scoped(scope, waiter).expect("starts");
+            start("held-napper").spawn_scoped(scope, napper).expect("starts");
+            answer(&["offcpu", "--comm", "held-*", "--duration", &seconds.to_string()])
+        });
+        waits_for_the_lock(&one)
     });
+}
+
+/// Checks the waits of a holder, a waiter and a napper; fails if there were too few.
+fn waits_for_the_lock(one: &Value) -> Result<(), String> {
     let panels = one["panels"].as_array().expect("panels");
     let blocked = panels.iter().find(|panel| panel["title"] == "Blocked").expect("a panel");
     let begins = |row: &Value, column: &str, start: &str| row[column].as_str().is_some_and(|it| it.starts_with(start));
     let held = blocked["rows"].as_array().expect("rows");
     let idle = blocked["rest"]["rows"].as_array().map_or(&[][..], Vec::as_slice);
     // On a busy machine the waiter may take the lock twice, and then the holder waits for it.
-    let mut for_lock = held.iter().filter(|row| begins(row, "wakers", "held-"));
-    assert!(for_lock.next().is_some_and(|row| begins(row, "class", "not known: ")), "{blocked}");
-    assert!(idle.iter().all(|row| begins(row, "wakers", "timer") || begins(row, "wakers", "none yet")), "{blocked}");
+    let for_lock = held.iter().find(|row| begins(row, "wakers", "held-"));
     // Where the library has no frame pointers, its stack is broken unless tables or a copy lead on.
-    let naps = held.iter().chain(idle).find(|row| begins(row, "stack", "clock_nanosleep")).expect("the napper");
+    let naps = held.iter().chain(idle).find(|row| begins(row, "stack", "clock_nanosleep"));
+    let Some((for_lock, naps)) = for_lock.zip(naps) else { return Err(blocked.to_string()) };
+    assert!(begins(for_lock, "class", "not known: "), "{blocked}");
+    assert!(idle.iter().all(|row| begins(row, "wakers", "timer") || begins(row, "wakers", "none yet")), "{blocked}");
     let is_idle = begins(naps, "class", "waiting for work") || begins(naps, "class", "not known: stack is broken");
     assert!(is_idle && begins(naps, "wakers", "timer"), "{blocked}");
-    let rows = blocked["rows"].as_array().expect("rows").iter().chain([&blocked["rest"]["sum"]]);
+    let rows = held.iter().chain([&blocked["rest"]["sum"]]);
     let sum: f64 = rows.filter_map(|row| row["share_pct"].as_f64()).sum();
     assert!((sum - 100.0).abs() < 0.1, "{sum}: {blocked}");
+    Ok(())
 }
 
 fn libc_number(call: &str) -> i32 {
@@ -1022,24 +1096,12 @@ fn what_this_machine_lacks_is_said() {
 fn what_happened_between_two_events() {
     needs!(traced());
     let places = "syscalls:sys_enter_getpgid,profile/-F 999/untraced/,page-faults//untraced/,task-state";
-    let load = load("pairs");
-    let mut args =
-        vec!["multi-trace", "-e", "syscalls:sys_enter_getppid", "-e", places, "--keep", "2", "-m", "2048", "--"];
-    let words: Vec<String> = [load.get_program()]
-        .into_iter()
-        .chain(load.get_args())
-        .map(|word| word.to_string_lossy().into_owned())
-        .collect();
-    args.extend(words.iter().map(String::as_str));
-    let mut command = program();
-    command.env("PERFPROF_LOAD", "pairs").args(&args[..1]).args(["--batch", "--format", "json", "-i", "3600s"]);
-    let output = command.args(&args[1..]).output().expect("runs");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    let text = String::from_utf8(output.stdout).expect("text");
-    let line = text.lines().rfind(|line| line.starts_with('{')).unwrap_or_else(|| panic!("{text}{said}"));
-    let answer: Value = serde_json::from_str(line).expect("json");
+    let args = ["multi-trace", "-e", "syscalls:sys_enter_getppid", "-e", places, "--keep", "2", "-m", "8192"];
+    // A loss leaves out the pairs that are open at that time, and the slowest one is open for the longest time.
+    let (answer, said) = whole_answer("pairs", &args);
     let slow = rows(&answer, "Slowest");
-    assert!(slow[0]["ns"].as_u64().is_some_and(|ns| ns >= 300_000_000), "{slow:?}");
+    // The clock of CPU time and that of records differ a little.
+    assert!(slow[0]["ns"].as_u64().is_some_and(|ns| ns >= 290_000_000), "{slow:?}\n{said}");
     // The slowest pair contains the spin: nearly all samples in it are of that function.
     let meanwhile = rows(&answer, "Meanwhile");
     let of = |event: &str, part: &str| -> u64 {
@@ -1059,28 +1121,9 @@ fn what_happened_between_two_events() {
 #[test]
 fn events_units_and_samples_in_one_order_of_time() {
     needs!(traced());
-    let load = load("pairs");
-    let words: Vec<String> = [load.get_program()]
-        .into_iter()
-        .chain(load.get_args())
-        .map(|word| word.to_string_lossy().into_owned())
-        .collect();
-    let mut command = program();
-    command.env("PERFPROF_LOAD", "pairs").args(["trace", "--batch", "--format", "json", "-i", "3600s"]);
-    command.args([
-        "-e",
-        "syscalls:sys_enter_getppid,syscalls:sys_enter_getpgid,page-faults,task-state,profile",
-        "-F",
-        "499",
-        // 3,000 faults come at once, and the reader competes for a CPU.
-        "-m",
-        "2048",
-    ]);
-    let output = command.arg("--").args(&words).output().expect("runs");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    let text = String::from_utf8(output.stdout).expect("text");
-    let line = text.lines().rfind(|line| line.starts_with('{')).unwrap_or_else(|| panic!("{text}{said}"));
-    let answer: Value = serde_json::from_str(line).expect("json");
+    let events = "syscalls:sys_enter_getppid,syscalls:sys_enter_getpgid,page-faults,task-state,profile";
+    // 3,000 faults come at once, and the reader competes for a CPU.
+    let (answer, said) = whole_answer("pairs", &["trace", "-e", events, "-F", "499", "-m", "2048"]);
     let rates = rows(&answer, "Rates");
     let hits =
         |event: &str| rates.iter().find(|row| row["event"] == event).map_or(0, |row| row["hits"].as_u64().unwrap_or(0));

@@ -637,6 +637,33 @@ fn pairs_by_key_with_what_was_between() {
     insta::assert_snapshot!("note-of-pairs-by-default", of(&stage.panels(), "Pairs").note);
 }
 
+/// A loss may include the end of an open pair and the start of another: both are left out, and the tables have their
+/// number.
+#[test]
+fn pairs_across_a_loss_are_counted() {
+    use common::stage::Value::N;
+    let mut stage = Stage::new(perfprof_tui::units::find("multi-trace").expect("unit"), &["-e", "a:b", "-e", "a:c"]);
+    stage.event(0, "a:b", &["int x"], "\"\"").event(1, "a:c", &["int x"], "\"\"");
+    let mut hits = |role: usize, ms: u64, tid: i32| {
+        let hit = UnitSample { pid: tid, tid, ..stage.hit(role, ms * MS) };
+        stage.give(hit, &[N(0)]);
+        if ms == 2 {
+            stage.lose(Some(0), MS, 2 * MS, 5);
+        }
+    };
+    [(0, 0, 10), (0, 1, 20), (1, 2, 20), (1, 900, 10), (0, 901, 10), (1, 902, 10)]
+        .into_iter()
+        .for_each(|(role, ms, tid)| hits(role, ms, tid));
+    let panels = stage.panels();
+    assert_eq!(number(of(&panels, "Pairs"), 0, "calls"), 2.0);
+    for title in ["Pairs", "Slowest"] {
+        let note = &of(&panels, title).note;
+        assert!(note.contains("1 pair left out"), "{title}: {note}");
+    }
+    stage.reset();
+    assert!(!of(&stage.panels(), "Pairs").note.contains("left out"));
+}
+
 /// The finding of a unit precedes its event in the log and between two events.
 #[test]
 fn units_among_events() {

@@ -97,6 +97,8 @@ struct MultiTrace {
     pairs: BTreeMap<(u16, u16), Stats>,
     rows: FxHashMap<(u16, u16, i32), Stats>,
     unpaired: BTreeMap<u16, u64>,
+    /// The number of pairs that were open when records were lost.
+    across_gaps: u64,
     recent: Recent,
     slowest: Slowest<Slow>,
     map: Grid<u32>,
@@ -215,7 +217,12 @@ impl MultiTrace {
             .when(self.per_thread, |sheet| sheet.task(at, |((.., tid), _)| tid))
             .latency(self.slowest.has_threshold(), |(_, stats)| stats)
             .panel("Pairs")
-            .noted(format!("{note}; {} begun and not ended", self.begun().count()))
+            .noted(all_notes([format!("{note}; {} begun and not ended", self.begun().count()), self.gap_note()]))
+    }
+
+    /// Describes the pairs that losses left out: a slow pair is more likely to be among them than a fast one.
+    fn gap_note(&self) -> String {
+        note(self.across_gaps, "pair", "left out, because records were lost before they ended")
     }
 
     fn slow(&self, at: &Moment<'_>) -> Panel {
@@ -230,6 +237,7 @@ impl MultiTrace {
             .left("to_task", "Task", 22, |(.., slow)| text(at.task(slow.second.tid)))
             .right("to_cpu", "CPU", 4, |(.., slow)| Cell::Id(slow.second.cpu.into()))
             .whole("Slowest")
+            .noted(self.gap_note())
     }
 
     fn looked_at(&self, at: &Moment<'_>) -> Option<&Slow> {
@@ -361,6 +369,7 @@ impl Unit for MultiTrace {
     }
 
     fn lost(&mut self, _lost: &LostEvents) {
+        self.across_gaps += self.begun().count() as u64;
         self.open.forget();
     }
 
@@ -386,6 +395,7 @@ impl Unit for MultiTrace {
         self.pairs.clear();
         self.rows.clear();
         self.unpaired.clear();
+        self.across_gaps = 0;
         self.slowest.clear();
         self.map.clear();
     }

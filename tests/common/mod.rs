@@ -50,6 +50,21 @@ fn welcomed() -> String {
     state.to_string_lossy().into_owned()
 }
 
+/// Returns the name and the value of a variable that makes the program walk stacks by frame pointers, in units too. At
+/// the start of a short measurement of the machine, unwind tables of its programs take most of the time.
+pub fn by_frame_pointers() -> (&'static str, &'static str) {
+    static CONFIG: std::sync::OnceLock<String> = std::sync::OnceLock::new();
+    let write = || {
+        let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join("frame-pointers");
+        let of = |name: &str| format!("[{name}]\ncall-graph = \"fp\"\n");
+        let units = perfprof_tui::units::UNITS.iter().map(|spec| of(&format!("options.{}", spec.name)));
+        let (folder, text) = (home.join("perfprof-tui"), of("options") + &units.collect::<String>());
+        std::fs::create_dir_all(&folder).and_then(|()| std::fs::write(folder.join("config.toml"), text)).expect("made");
+        home.to_string_lossy().into_owned()
+    };
+    ("XDG_CONFIG_HOME", CONFIG.get_or_init(write))
+}
+
 /// Returns the path of a file under tests/data.
 pub fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)

@@ -150,14 +150,14 @@ impl Session {
     }
 }
 
-/// Kernel work by `dd`, of bounded length, visible on idle and on busy machines.
+/// Kernel work by `dd` on a part of a CPU until it is dropped, visible on idle and on busy machines.
 pub struct Work(Child);
 
 impl Work {
     pub fn start() -> Self {
-        let mut dd = std::process::Command::new("dd");
-        let dd = dd.args(["if=/dev/zero", "of=/dev/null", "bs=1M", "count=1000000"]);
-        Self(dd.stderr(std::process::Stdio::null()).spawn().expect("dd"))
+        let part = "while [ -e /proc/$PPID ]; do dd if=/dev/zero of=/dev/null bs=1M count=200; sleep 0.1; done";
+        let mut sh = std::process::Command::new("sh");
+        Self(sh.args(["-c", part]).stderr(std::process::Stdio::null()).spawn().expect("sh"))
     }
 }
 

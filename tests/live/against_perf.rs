@@ -271,7 +271,7 @@ fn a_command_is_followed_with_its_children() {
 fn perf_reads_a_recording_row_by_row() {
     needs!(allowed(), installed("perf"));
     let dir = tempfile::tempdir().expect("dir");
-    let file = record(dir.path(), &["-a", "-F", "2000", "--", "sh", "-c", &busy()]);
+    let file = record(dir.path(), &["-a", "-F", "2000", "--call-graph", "fp", "--", "sh", "-c", &busy()]);
     let ours = our_rows(&report(&file, &["-s", "comm,dso,sym", "--no-demangle"]));
     let perf = perf_report(&file);
     assert!(ours.values().sum::<u64>() > 100);
@@ -311,7 +311,10 @@ fn perf_reads_a_recording_of_tracepoints() {
         return skipped("no tracefs, or no perf");
     }
     let dir = tempfile::tempdir().expect("dir");
-    let file = record(dir.path(), &["-a", "-e", "sched:sched_switch", "--", "sh", "-c", "sleep 0.1; sleep 0.1"]);
+    let file = record(
+        dir.path(),
+        &["-a", "-e", "sched:sched_switch", "--call-graph", "fp", "--", "sh", "-c", "sleep 0.1; sleep 0.1"],
+    );
     let ours: u64 = our_rows(&report(&file, &["-s", "comm,dso,sym"])).values().sum();
     assert!(ours > 0);
     assert_eq!(perf_report(&file).values().sum::<u64>(), ours);

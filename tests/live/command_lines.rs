@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::process::has_events;
 use crate::common::session::Session;
-use crate::common::{allowed, data, program, run, skipped};
+use crate::common::{allowed, by_frame_pointers, data, program, run, skipped};
 
 /// A line that does not end is interrupted [`MEASURES`] after it starts to measure, after [`PATIENCE`] if that is not
 /// visible, and killed after the longest timeout.
@@ -56,9 +56,6 @@ impl Scene {
             return None;
         }
         std::fs::write(at("big"), vec![0; 4 << 20]).expect("written");
-        // Reading the unwind tables of all programs at each start would take most of the time.
-        std::fs::create_dir(at("perfprof-tui")).expect("a folder");
-        std::fs::write(at("perfprof-tui/config.toml"), "[options]\ncall-graph = \"fp\"\n").expect("written");
         run(program().current_dir(dir.path()).args([
             "record",
             "-q",
@@ -102,8 +99,13 @@ impl Scene {
         let said = dir.path().join("said");
         let output = || Stdio::from(std::fs::File::options().create(true).append(true).open(&said).expect("a file"));
         let mut command = program();
-        command.env("XDG_CONFIG_HOME", self.dir.path());
-        command.current_dir(dir.path()).args(self.words(line)).stdin(Stdio::null()).stdout(output()).stderr(output());
+        command
+            .envs([by_frame_pointers()])
+            .current_dir(dir.path())
+            .args(self.words(line))
+            .stdin(Stdio::null())
+            .stdout(output())
+            .stderr(output());
         let mut child = command.spawn().expect("it runs");
         let begun = Instant::now();
         let (mut interrupted, mut measuring) = (false, None);

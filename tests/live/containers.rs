@@ -10,7 +10,7 @@ use crate::common::pods::{BURNS, Does, Pods};
 use crate::common::process::{Gates, PATIENCE, Running, events, until, with_time};
 use crate::common::session::Session;
 use crate::common::transcript::Transcript;
-use crate::common::{absent, allowed, program, run, skipped};
+use crate::common::{absent, allowed, by_frame_pointers, program, run, skipped};
 
 /// Three pods with two containers each: a busy one and an idle one.
 fn shop() -> Option<Pods> {
@@ -48,7 +48,7 @@ fn until_says(command: &mut Command, words: &str) {
 #[test]
 fn who_burns_is_found_by_name() {
     let Some(mut pods) = shop() else { return };
-    let mut session = Session::start(&["-F", "499", "-s", "namespace,pod,container"], 30, 200);
+    let mut session = Session::start(&["-F", "499", "--call-graph", "fp", "-s", "namespace,pod,container"], 30, 200);
     session.wait_for_line(&["shop-", "cart-7d9", "app"]);
     let whole = format!("container {}/cart-7d9/app", pods.namespace);
     session.keys(&format!(":filter namespace == {} && container == app\r", pods.namespace)).wait_for("shown: ");
@@ -70,7 +70,8 @@ fn some_containers_are_sampled_alone() {
     let Some(mut pods) = shop() else { return };
     pods.run("till-5c2", "burner", Does::Burn).expect("runs");
     let wanted = format!("{}/cart-*", pods.namespace);
-    let mut session = Session::start(&["-F", "499", "-s", "namespace,pod,container", "--pod", &wanted], 30, 160);
+    let chosen = ["-F", "499", "--call-graph", "fp", "-s", "namespace,pod,container", "--pod", &wanted];
+    let mut session = Session::start(&chosen, 30, 160);
     let count = |n: usize| format!("{n} of pod shop-");
     session.wait_for("cart-7d9").wait_for(&count(2));
     pods.run("cart-8e0", "worker", Does::Burn).expect("runs");
@@ -95,7 +96,10 @@ fn recordings_keep_the_names() {
     let gates = Gates(dir.path());
     let waits = format!("{}; {}", gates.here("recorded"), gates.wait("enough"));
     let mut records = program();
-    records.args(["record", "-q", "-F", "499", "--pod", &wanted, "-o"]).arg(&file).args(["--", "sh", "-c", &waits]);
+    records
+        .args(["record", "-q", "-F", "499", "--call-graph", "fp", "--pod", &wanted, "-o"])
+        .arg(&file)
+        .args(["--", "sh", "-c", &waits]);
     let mut records = Running(records.spawn().expect("runs"));
     gates.until("recorded");
     // A hundred milliseconds have fifty samples.
@@ -105,7 +109,22 @@ fn recordings_keep_the_names() {
     assert!(records.0.wait().expect("ends").success());
     let waits = format!("{}; {}", gates.here("begun"), gates.wait("late"));
     let mut sends = program();
-    sends.args(["record", "-q", "-F", "99", "--pod", &wanted, "-o", "-", "--", "sh", "-c", &waits]);
+    sends.args([
+        "record",
+        "-q",
+        "-F",
+        "99",
+        "--call-graph",
+        "fp",
+        "--pod",
+        &wanted,
+        "-o",
+        "-",
+        "--",
+        "sh",
+        "-c",
+        &waits,
+    ]);
     let mut sends = Running(sends.stdout(File::create(&stream).expect("made")).spawn().expect("runs"));
     gates.until("begun");
     let before = events(sends.pid());
@@ -173,7 +192,7 @@ fn who_is_throttled_is_told_by_name() {
     let said = |found: &&serde_json::Value| found["text"].as_str().is_some_and(|text| text.starts_with(&wanted));
     let found = last["findings"].as_array().expect("findings").iter().find(said).unwrap_or_else(|| panic!("{last}"));
     assert!(found["percent"].as_f64() > Some(50.0) && found["cpu"].is_null(), "{found}");
-    let mut session = Session::start(&["-F", "99"], 40, 160);
+    let mut session = Session::start(&["-F", "99", "--call-graph", "fp"], 40, 160);
     session.wait_for("throttled");
     session.keys("4").wait_for("throttled by their quotas");
     session.keys("q");
@@ -235,14 +254,17 @@ fn each_containers_own_files_name_its_functions() {
     pods.run_in("cart-lib", "app", cart.path(), &["/bin/main"]).expect("runs");
     pods.run_in("till-lib", "app", till.path(), &["/bin/main"]).expect("runs");
     let wanted = format!("{}/*-lib", pods.namespace);
-    let mut session = Session::start(&["-F", "499", "-s", "pod,sym", "--pod", &wanted], 30, 140);
+    let mut session = Session::start(&["-F", "499", "--call-graph", "fp", "-s", "pod,sym", "--pod", &wanted], 30, 140);
     session.wait_for_line(&["cart-lib", "cart_spins"]).wait_for_line(&["till-lib", "till_spins"]);
     let dir = tempfile::tempdir().expect("dir");
     let file = dir.path().join("two.data");
     let gates = Gates(dir.path());
     let waits = format!("{}; {}", gates.here("recorded"), gates.wait("enough"));
     let mut records = program();
-    records.args(["record", "-q", "-F", "499", "--pod", &wanted, "-o"]).arg(&file).args(["--", "sh", "-c", &waits]);
+    records
+        .args(["record", "-q", "-F", "499", "--call-graph", "fp", "--pod", &wanted, "-o"])
+        .arg(&file)
+        .args(["--", "sh", "-c", &waits]);
     let mut records = Running(records.spawn().expect("runs"));
     gates.until("recorded");
     let both = || ["cart-lib", "till-lib"].map(|pod| pods.ran(pod, "app"));
@@ -280,7 +302,16 @@ fn units_add_up_by_container() {
         ("offcpu", "till-5c2/app"),
     ] {
         let mut command = program();
-        command.args([unit, "--batch", "-i", "0.5", "--format", "json", "--panel", "Containers"]);
+        command.envs([by_frame_pointers()]).args([
+            unit,
+            "--batch",
+            "-i",
+            "0.5",
+            "--format",
+            "json",
+            "--panel",
+            "Containers",
+        ]);
         until_says(&mut command, &format!("{}/{pod}", pods.namespace));
     }
 }
@@ -304,7 +335,9 @@ fn units_are_narrowed_to_pods_and_containers() {
                 run(program().args(record).args(["sleep", &seconds]));
             }
             let live = if is_live { vec!["--duration", &seconds] } else { Vec::new() };
-            let out = run(program().args(args).args(["--batch", "--format", "json", "--pod", &pod]).args(live));
+            let mut unit = program();
+            unit.envs([by_frame_pointers()]).args(args).args(["--batch", "--format", "json", "--pod", &pod]).args(live);
+            let out = run(&mut unit);
             let text = String::from_utf8(out.stdout).expect("text");
             let answer: Vec<serde_json::Value> = text.lines().map(|l| serde_json::from_str(l).expect("json")).collect();
             let panels = answer.iter().flat_map(|one| one["panels"].as_array().expect("panels"));
@@ -351,7 +384,7 @@ fn a_container_of_another_tree_is_shown_by_a_filter() {
     };
     let name = format!("perfprof-box-{}", std::process::id());
     let burns = Burns::start(other.join(format!("lxc.payload.{name}")));
-    let mut session = Session::start(&["-F", "499", "-s", "container,comm"], 24, 184);
+    let mut session = Session::start(&["-F", "499", "--call-graph", "fp", "-s", "container,comm"], 24, 184);
     session.wait_for(&name);
     session.keys(&format!(":attach container {name}\r")).wait_for("a filter shows it").wait_for("shown: ");
     session.keys(":attach container perfprof-box*\r").wait_for(r#"container ~ "perfprof-box*""#);
@@ -374,7 +407,7 @@ fn a_group_of_another_tree_is_told() {
     };
     let (group, dir) = (format!("perfprof-group-{}", std::process::id()), tempfile::tempdir().expect("dir"));
     let burns = Burns::start(other.join(&group));
-    let mut session = Session::start_in(&["-F", "499", "-s", "cgroup,container"], 24, 120, &[]);
+    let mut session = Session::start(&["-F", "499", "--call-graph", "fp", "-s", "cgroup,container"], 24, 120);
     session.wait_for(&format!("/{group}")).wait_for(&format!(" {group}"));
     // A snapshot keeps the cgroup, and perf reads it.
     let file = dir.path().join("saved.data");

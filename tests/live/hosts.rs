@@ -228,7 +228,7 @@ esac
 
 fn over_the_wire(dir: &Path, hosts: &[&str]) -> Session {
     let env = instead_of_ssh(dir, SSH);
-    let args = [&["open"], hosts, &["--", "-F", "499", "-e", "cpu-clock"]].concat();
+    let args = [&["open"], hosts, &["--", "-F", "499", "-e", "cpu-clock", "--call-graph", "fp"]].concat();
     Session::start_in(&args, 30, 130, &env.each_ref().map(|(name, value)| (*name, value.as_str())))
 }
 

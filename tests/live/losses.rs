@@ -5,14 +5,14 @@ use std::process::{Command, Output, Stdio};
 use crate::common::{absent, installed, program, run, skipped};
 use crate::compiled::{CompiledProgram, unit_answer};
 
-const CALLS: u64 = 400_000;
+const CALLS: u64 = 100_000;
 
 /// Ends with system calls at full speed.
 const LOAD: &str = r#"
 #include <sys/syscall.h>
 #include <unistd.h>
 int main() {
-  for (int i = 0; i < 400000; i++) syscall(SYS_getppid);
+  for (int i = 0; i < 100000; i++) syscall(SYS_getppid);
   return 0;
 }
 "#;
@@ -20,12 +20,12 @@ int main() {
 /// The number of `getppid` (arch/x86/entry/syscalls/syscall_64.tbl, include/uapi/asm-generic/unistd.h).
 const GETPPID: u64 = if cfg!(target_arch = "aarch64") { 173 } else { 110 };
 
-/// Each call of threads that are chosen by name is two records. Rings of 64 KiB lose many of them, also those of the last calls.
+/// Each call of threads that are chosen by name is two records. Rings of 32 KiB lose many of them, also those of the last calls.
 #[test]
 fn calls_at_the_end_are_counted_or_lost() {
     let Some(load) = CompiledProgram::of("calls", LOAD, &["-O1"]) else { return };
     let answer =
-        unit_answer(&["syscalls", "-m", "16", "--comm", "calls"], |command| _ = command.arg("--").arg(&load.path));
+        unit_answer(&["syscalls", "-m", "8", "--comm", "calls"], |command| _ = command.arg("--").arg(&load.path));
     let rows = answer["panels"][0]["rows"].as_array().expect("rows");
     let row = rows.iter().find(|row| row["call"] == "getppid").unwrap_or_else(|| panic!("{answer}"));
     let (calls, lost) = (row["calls"].as_u64().expect("calls"), answer["lost"].as_u64().expect("a number"));
@@ -42,7 +42,7 @@ fn a_recording_has_all_losses() {
     let file = load.dir.path().join("lost.data");
     let mut record = program();
     let filter = format!("id == {GETPPID}");
-    record.args(["record", "-e", "raw_syscalls:sys_enter", "--filter", &filter, "-m", "16", "--call-graph", "no"]);
+    record.args(["record", "-e", "raw_syscalls:sys_enter", "--filter", &filter, "-m", "4", "--call-graph", "no"]);
     let Output { stderr, .. } = run(record.arg("-o").arg(&file).arg("--").arg(&load.path));
     println!("{}", String::from_utf8_lossy(&stderr));
     let reported = |mut command: Command, of: &str| {
@@ -83,7 +83,7 @@ fn recordings_of_perf_have_the_losses_at_their_end() {
     }
     let file = load.dir.path().join("perf.data");
     let mut perf = Command::new("perf");
-    perf.args(["record", "-q", "-e", "raw_syscalls:sys_enter,raw_syscalls:sys_exit", "-m", "16", "-o"]);
+    perf.args(["record", "-q", "-e", "raw_syscalls:sys_enter,raw_syscalls:sys_exit", "-m", "8", "-o"]);
     run(perf.arg(&file).arg("--").arg(&load.path).stdin(Stdio::null()));
     let answer = unit_answer(&["syscalls"], |command| _ = command.arg(&file));
     let rows = answer["panels"][0]["rows"].as_array().expect("rows");

@@ -258,7 +258,7 @@ fn a_flood_is_found_and_saved() {
         Ok(flood) => flood,
         Err(why) => return common::skipped(&why),
     };
-    let mut session = Session::start(&["-e", "cpu-clock", "-F", "499"], 40, 140);
+    let mut session = Session::start(&["-e", "cpu-clock", "-F", "499", "--call-graph", "fp"], 40, 140);
     session.wait_for(&format!("CPU {cpu} softirq")).wait_for("NET_RX");
     session.keys("!").wait_for(&format!("NET_RX on CPU {cpu}"));
     session.keys("\r").wait_for(&format!("all › CPU {cpu} NET_RX")).wait_for("br_handle_frame");
@@ -281,7 +281,7 @@ fn a_flood_is_found_and_saved() {
 #[test]
 fn events_are_started_paused_and_stopped_from_the_list() {
     needs!(allowed());
-    let mut session = Session::start(&["-e", "cpu-clock"], 30, 120);
+    let mut session = Session::start(&["-e", "cpu-clock", "--call-graph", "fp"], 30, 120);
     session.wait_for("● live");
     session.keys("5").wait_for("events that this machine knows");
     session.keys("/sched_switch").wait_for("sched:sched_switch");
@@ -357,7 +357,7 @@ fn the_overview_answers_and_its_page_is_saved() {
 #[test]
 fn units_come_and_go() {
     needs!(traced());
-    let mut session = Session::start(&["rundelay"], 30, 120);
+    let mut session = Session::start_in(&["rundelay"], 30, 120, &[common::by_frame_pointers()]);
     session.wait_for("[rundelay]").wait_for("[Threads]").wait_for("Wake-up");
     session.keys("Moncpu\r");
     session.wait_for("[oncpu]").wait_for("[CPUs]").wait_for("Switches");
@@ -383,7 +383,7 @@ fn units_come_and_go() {
 fn screens_beside_a_unit_show_the_event_that_is_started() {
     needs!(traced());
     let _work = Work::start();
-    let mut session = Session::start(&["offcpu"], 30, 120);
+    let mut session = Session::start_in(&["offcpu"], 30, 120, &[common::by_frame_pointers()]);
     session.wait_for("[offcpu]");
     session.keys("2").wait_for("This session has no sampling event.");
     session.keys("5").wait_for("events that this machine knows");

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::process::{Running, Stops, ran, until, with_time};
 use crate::common::transcript::Transcript;
-use crate::common::{self, Nature, allowed, has, program, skipped, traced};
+use crate::common::{self, Nature, allowed, by_frame_pointers, has, program, skipped, traced};
 use perfprof_tui::kernel::monotonic_ns;
 use rustix::thread::CpuSet;
 use serde_json::Value;
@@ -23,7 +23,7 @@ fn answer(args: &[&str]) -> Value {
     // The words after `--` are a command.
     let (unit, rest) = args.split_at(if args[0] == "unit" { 2 } else { 1 });
     let how = ["--batch", "--format", "json", "-i", "3600s"];
-    let output = program().args(unit).args(how).args(rest).output().expect("runs");
+    let output = program().envs([by_frame_pointers()]).args(unit).args(how).args(rest).output().expect("runs");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{args:?}: {said}");
     let text = String::from_utf8(output.stdout).expect("text");
@@ -588,7 +588,7 @@ fn stacks_of_page_faults_are_whole() {
     let child = Running(shell.stdout(Stdio::null()).spawn().expect("starts"));
     let pid = child.0.id().to_string();
     until("complete stacks of page faults", || {
-        let found = answer(&["page-faults", "-p", &pid, "--duration", "1.5"]);
+        let found = answer(&["page-faults", "-p", &pid, "--call-graph", "auto", "--duration", "1.5"]);
         let stacks = rows(&found, "By stack");
         let faults = |whole: bool| -> u64 {
             let of = |row: &&Value| row["stack"].as_str().is_some_and(|stack| stack.ends_with("[broken]") != whole);
@@ -707,7 +707,9 @@ fn counts_rates_and_windows() {
 
 /// Returns the answers of all intervals.
 fn answers(args: &[&str]) -> Vec<Value> {
-    let output = program().args(args).args(["--batch", "--format", "json"]).output().expect("runs");
+    let mut command = program();
+    command.envs([by_frame_pointers()]).args(args).args(["--batch", "--format", "json"]);
+    let output = command.output().expect("runs");
     assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).expect("text");
     text.lines().map(|line| serde_json::from_str(line).expect("json")).collect()
@@ -901,7 +903,7 @@ fn a_wait_for_a_lock_is_no_wait_for_work() {
             start("held-holder").spawn_scoped(scope, holder).expect("starts");
             start("held-waiter").spawn_scoped(scope, waiter).expect("starts");
             start("held-napper").spawn_scoped(scope, napper).expect("starts");
-            answer(&["offcpu", "--comm", "held-*", "--duration", &seconds.to_string()])
+            answer(&["offcpu", "--comm", "held-*", "--call-graph", "auto", "--duration", &seconds.to_string()])
         });
         waits_for_the_lock(&one)
     });
@@ -948,7 +950,9 @@ fn nothing_of_ours_is_in_a_units_figures() {
     let events = "sched:sched_switch,sched:sched_wakeup";
     // Output and process id of a command of ours.
     let ran = |words: &[&str]| {
-        let running = program().args(words).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("starts");
+        let mut command = program();
+        command.envs([by_frame_pointers()]).args(words).stdout(Stdio::piped()).stderr(Stdio::null());
+        let running = command.spawn().expect("starts");
         let pid = u64::from(running.id());
         (pid, running.wait_with_output().expect("ends").stdout)
     };

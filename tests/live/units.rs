@@ -353,7 +353,7 @@ fn calls_of_reads(args: &[&str]) -> (Vec<Value>, String) {
     let (load, dir) = (load("reads"), tempfile::tempdir().expect("a directory"));
     let (seen, said) = (dir.path().join("seen"), dir.path().join("said"));
     let mut command = program();
-    command.env("PERFPROF_LOAD", "reads").env("PERFPROF_LOAD_TO", &seen);
+    command.envs([by_frame_pointers(), ("PERFPROF_LOAD", "reads")]).env("PERFPROF_LOAD_TO", &seen);
     command.args(["syscalls", "--batch", "--format", "json", "-i", "1s"]).args(args);
     command.arg("--").arg(load.get_program()).args(load.get_args());
     command.stdout(Stdio::piped()).stderr(File::create(&said).expect("made"));
@@ -420,7 +420,11 @@ fn answer_about(kind: &str, args: &[&str]) -> (Value, String) {
     let load = load(kind);
     let (unit, options) = args.split_at(1);
     let mut command = program();
-    command.env("PERFPROF_LOAD", kind).args(unit).args(["--batch", "--format", "json", "-i", "3600s"]).args(options);
+    command
+        .envs([by_frame_pointers(), ("PERFPROF_LOAD", kind)])
+        .args(unit)
+        .args(["--batch", "--format", "json", "-i", "3600s"])
+        .args(options);
     let output = command.arg("--").arg(load.get_program()).args(load.get_args()).output().expect("runs");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     let text = String::from_utf8(output.stdout).expect("text");

@@ -122,7 +122,7 @@ impl Recording {
         let [file, begun, end] = ["data", "begun", "end"].map(|what| dir.join(format!("{name}.{what}")));
         let wait = "touch $0; i=0; while [ ! -e $1 ] && [ $i -lt 600 ]; do sleep 0.1; i=$((i+1)); done";
         recorder
-            .args(["record", "-q", "-a", "-e", "cpu-clock:u,cpu-clock:k", "-o"])
+            .args(["record", "-q", "-a", "-F", "99", "-e", "cpu-clock:u,cpu-clock:k", "-o"])
             .arg(&file)
             .args(["--", "sh", "-c", wait]);
         let recorder = recorder.args([&begun, &end]).stdin(Stdio::null()).spawn().expect("starts");
@@ -152,7 +152,7 @@ fn records_of_programs(file: &Path) -> Result<[usize; 2], String> {
         let is_well = output.status.success() && !error.contains("failed to process") && !error.contains("Bad address");
         if is_well { Ok(out) } else { Err(error) }
     };
-    let dump = read(&["report", "--stdio"]).and_then(|_| read(&["report", "-D"]))?;
+    let dump = read(&["report", "--stdio", "-s", "comm"]).and_then(|_| read(&["report", "-D"]))?;
     let odd = dump.lines().find(|line| line.contains(": PERF_RECORD_BPF_EVENT") && !line.contains(SIZE));
     let lines = |flags: &str| {
         let is_one =

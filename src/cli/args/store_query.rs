@@ -10,7 +10,7 @@ use crate::engine::curl::decoded;
 /// The schemes of addresses.
 const SCHEMES: [&str; 4] = ["pyroscope://", "pyroscopes://", "parca://", "parcas://"];
 
-/// What is read from stores. The n-th value of an option belongs to the n-th address, the last one to all further.
+/// Profiles to read from stores, and their time. The n-th value of an option belongs to the n-th address, the last one to all further.
 #[derive(Clone, Debug, Default, ClapArgs)]
 pub(crate) struct StoreQueryArgs {
     /// Profiles to read from pyroscope:// or parca://, e.g. 'process_cpu:cpu{service_name="cart"}'; with two addresses

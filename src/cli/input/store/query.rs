@@ -1,4 +1,4 @@
-//! What a query of a store names: `TYPE{LABEL="VALUE",…}`, the selector as the store's own language has it.
+//! A query of a store: `TYPE{LABEL="VALUE",…}`, whose selector is in the store's own language.
 
 /// The profiles to read.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -148,7 +148,7 @@ fn printed(event: &str) -> BTreeMap<String, u64> {
         let stack = sample.split_once("stackTrace = [").expect("a stack").1;
         let mut frames: Vec<&str> = stack.lines().filter_map(|line| Some(line.trim().split_once('(')?.0)).collect();
         frames.reverse();
-        *found.entry([&[thread][..], &frames].concat().join(";")).or_default() += 1;
+        *found.entry([&[thread][..], &frames[..]].concat().join(";")).or_default() += 1;
     }
     found
 }

@@ -82,7 +82,7 @@ fn alone_and_together(path: &Path, lost: bool) {
     }
     if lost {
         let time = 1500 * MS;
-        add(time, 2, 0, &[&[100, 3][..], &trailer(77, 77, time, 0)].concat());
+        add(time, 2, 0, &[&[100, 3][..], &trailer(77, 77, time, 0)[..]].concat());
     }
     records.sort_by_key(|(time, _)| *time);
     write_records(path, &[clock], &records.into_iter().flat_map(|(_, record)| record).collect::<Vec<u8>>());
@@ -93,7 +93,7 @@ fn alone_and_together(path: &Path, lost: bool) {
 fn a_second_alone_weighs_as_much_as_a_second_on_two_threads() {
     let dir = tempfile::tempdir().expect("dir");
     for lost in [false, true] {
-        let path = dir.path().join("made.data");
+        let path = dir.path().join(format!("made-{lost}.data"));
         alone_and_together(&path, lost);
         let table = |event: &str| -> Vec<(String, u64, u64)> {
             let mut command = program();
@@ -146,7 +146,8 @@ fn the_map_of_time_has_a_line_of_running_threads() {
         let line = line_of(&text, "threads").unwrap_or_else(|| panic!("{text}"));
         assert!(line.starts_with('1') && line.contains('2'), "{line}");
         // At the end, one of the two threads runs for some milliseconds more.
-        assert!(text.contains("1.00 threads"), "the number under the cursor: {text}");
+        let last = ["1.00 threads", "1.20 threads"];
+        assert!(last.iter().any(|words| text.contains(words)), "the number under the cursor: {text}");
         assert_eq!(line_of(&open("fp-spin.data").text(), "threads"), None);
     }
 }
@@ -155,5 +156,5 @@ fn the_map_of_time_has_a_line_of_running_threads() {
 #[test]
 fn pools_of_threads_are_rows() {
     let text = Harness::open("corpus/p73-latency.data", "kallsyms", 100, 24).keys(":sort comm_nodigit<ret>").text();
-    assert_eq!(text.matches("w<N>-ph<N>").count(), 1, "{text}");
+    assert!(text.contains("w<N>-ph<N>") && !text.contains("w00-ph") && !text.contains("w01-ph"), "{text}");
 }

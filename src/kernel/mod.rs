@@ -15,6 +15,7 @@ pub mod procfs;
 mod procmap;
 mod shared;
 pub(crate) mod tty;
+pub(crate) mod wakeup;
 pub mod walk;
 
 pub use bpf::btf;

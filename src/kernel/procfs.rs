@@ -69,19 +69,51 @@ pub(crate) fn started(pid: i32) -> Option<u64> {
 
 /// Returns the executable mappings of a process, in address order; empty when it has gone.
 pub(crate) fn exec_maps(pid: i32) -> Vec<ProcMapping> {
+    read_exec_maps(pid, None)
+}
+
+/// A file by the numbers that maps list: major and minor device number, and inode.
+pub(crate) type MappedFile = (u32, u32, u64);
+
+/// The same, with names of files that the caller knows: the kernel takes longer for a name than for all the rest.
+pub(crate) fn exec_maps_by<'a>(pid: i32, name_of: impl Fn(MappedFile) -> Option<&'a [u8]>) -> Vec<ProcMapping> {
+    read_exec_maps(pid, Some(&name_of))
+}
+
+fn read_exec_maps<'a>(pid: i32, name_of: Option<&dyn Fn(MappedFile) -> Option<&'a [u8]>>) -> Vec<ProcMapping> {
     static VSYSCALL: OnceLock<Option<ProcMapping>> = OnceLock::new();
     let read = |tid| {
         let (file, mut maps) = (fs::File::open(format!("/proc/{tid}/maps"))?, Vec::new());
-        procmap::each_executable(&file, |query, name| maps.push(ProcMapping::of(query, name)))?;
+        procmap::each_executable(&file, |query, name| maps.push(ProcMapping::of(query, name)), name_of)?;
         Ok::<_, io::Error>(maps)
     };
-    // Without queries, or through another thread, by the text.
-    let Some(mut maps) = read(pid).ok().filter(|maps| !maps.is_empty()) else { return exec_maps_by_text(pid) };
+    let mut maps = match read(pid) {
+        Ok(maps) if !maps.is_empty() => maps,
+        Err(error) if is_gone(&error) && !has_other_threads(pid) => return Vec::new(),
+        // Without queries, or through another thread, by the text.
+        _ => return exec_maps_by_text(pid),
+    };
     // Queries leave out the page that the kernel has in all 64-bit processes.
     let vsyscall = VSYSCALL
         .get_or_init(|| exec_maps_by_text(std::process::id() as i32).pop_if(|map| map.end == 0xffff_ffff_ff60_1000));
     maps.extend(vsyscall.clone().filter(|_| maps.last().is_some_and(|last| last.end > 1 << 32)));
     maps
+}
+
+/// Returns whether a file of /proc/PID cannot be read because the thread has ended or has lost its memory.
+fn is_gone(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ESRCH | libc::ENOENT))
+}
+
+/// Returns whether a process exists that may have threads in addition to the first.
+pub(crate) fn has_other_threads(pid: i32) -> bool {
+    has_threads(CWD, &format!("/proc/{pid}/task"))
+}
+
+/// The same by the process's directory of threads, which has two links, and one for each thread (proc_task_getattr in
+/// fs/proc/base.c).
+fn has_threads(at: impl AsFd, path: &str) -> bool {
+    statat(at, path, AtFlags::empty()).is_ok_and(|tasks| tasks.st_nlink != 3)
 }
 
 fn exec_maps_by_text(pid: i32) -> Vec<ProcMapping> {
@@ -169,9 +201,7 @@ pub(crate) fn comms(patience: Duration, mut tell: impl FnMut(i32, &[u8])) {
         if let Some(name) = name(&proc, &format!("{pid}/comm"), buffer) {
             tell(pid, name);
         }
-        // The directory has two links, and one for each thread (proc_task_getattr in fs/proc/base.c).
-        let tasks = statat(&proc, format!("{pid}/task"), AtFlags::empty());
-        several.extend(tasks.is_ok_and(|tasks| tasks.st_nlink != 3).then_some(pid));
+        several.extend(has_threads(&proc, &format!("{pid}/task")).then_some(pid));
     }
     let others = several.iter().flat_map(|pid| threads(*pid).into_iter().map(|tid| (*pid, tid)));
     for (pid, tid) in others.filter(|(pid, tid)| tid != pid).take_while(|_| Instant::now() < until) {

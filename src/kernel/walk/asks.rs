@@ -1,10 +1,9 @@
 //! The ring buffer in which the BPF program requests tables of the processes that it walks (`BPF_MAP_TYPE_RINGBUF`,
 //! Documentation/bpf/ringbuf.rst): a page with the consumer position, one with the producer position, and the records.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::mm::ProtFlags;
 
@@ -34,13 +33,6 @@ impl Asks {
         Ok(Self { fd, read_up_to, written, page })
     }
 
-    /// Waits until a process requests tables, for at most `seconds`.
-    pub(crate) fn wait(&self, seconds: i64) {
-        let timeout = Timespec { tv_sec: seconds, tv_nsec: 0 };
-        // If it fails, the next wait or the sample rings deliver the requests.
-        let _ = poll(&mut [PollFd::new(&self.fd, PollFlags::IN)], Some(&timeout));
-    }
-
     /// Appends the processes that requested tables since the last call to `out`, by the kernel's numbers.
     pub(crate) fn take(&mut self, out: &mut Vec<u32>) {
         let position = self.read_up_to.word(0);
@@ -55,5 +47,12 @@ impl Asks {
             at += RECORD as u64;
         }
         position.store(at, Ordering::Release);
+    }
+}
+
+impl AsFd for Asks {
+    /// Returns the ring's descriptor, which can be read while requests wait.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
     }
 }

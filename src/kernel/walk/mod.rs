@@ -220,18 +220,22 @@ pub(crate) enum ProcessEvent {
     Runs {
         pid: i32,
     },
-    /// A child with a copy of its parent's mappings.
+    /// A child with a copy of its parent's mappings. `at` is the event's time here and below: nanoseconds of
+    /// `CLOCK_MONOTONIC`, or the highest value if it is unknown.
     Forked {
         parent: i32,
         child: i32,
+        at: u64,
     },
     /// All mappings of the process are gone.
     Executed {
         pid: i32,
+        at: u64,
     },
     /// More code is mapped.
     Mapped {
         pid: i32,
+        at: u64,
     },
     Exited {
         pid: i32,

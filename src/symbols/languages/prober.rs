@@ -10,6 +10,7 @@ use super::runtime_file::{FoundRuntime, RuntimeFile};
 use super::{NotWalked, ProcessMemory};
 use crate::kernel::ThreadPriority;
 use crate::kernel::procfs::{self, ProcMapping};
+use crate::kernel::wakeup::Wakeup;
 
 /// The time after which a process no longer delays the next one, and how many threads may wait for longer ones. A busy
 /// machine can let a reader wait as long as a process that blocks it; its answer counts when it comes.
@@ -36,6 +37,8 @@ pub(crate) struct Prober {
     read: fn(&ProbeJob) -> Found,
     worker: Option<Sender<(u64, ProbeJob)>>,
     done: Sender<ProbeAnswer>,
+    /// Signaled with each answer, if there is one.
+    wakeup: Option<Arc<Wakeup>>,
     pub(crate) answers: Receiver<ProbeAnswer>,
     waiting: VecDeque<ProbeJob>,
     /// The number and the process of what is being read, and since when.
@@ -52,7 +55,22 @@ impl Prober {
 
     fn with(read: fn(&ProbeJob) -> Found) -> Self {
         let (done, answers) = unbounded();
-        Self { read, worker: None, done, answers, waiting: VecDeque::new(), reading: None, next: 0, lost: Vec::new() }
+        Self {
+            read,
+            worker: None,
+            done,
+            wakeup: None,
+            answers,
+            waiting: VecDeque::new(),
+            reading: None,
+            next: 0,
+            lost: Vec::new(),
+        }
+    }
+
+    /// Signals each answer to the thread that takes it.
+    pub(crate) fn waking(self, wakeup: &Arc<Wakeup>) -> Self {
+        Self { wakeup: Some(wakeup.clone()), ..self }
     }
 
     /// Reads a process now.
@@ -133,7 +151,7 @@ impl Prober {
     fn begin(&mut self, now: Instant) {
         let Some(job) = self.first_waiting().and_then(|at| self.waiting.remove(at)) else { return };
         if self.worker.is_none() {
-            self.worker = start(self.read, self.done.clone());
+            self.worker = start(self.read, self.done.clone(), self.wakeup.clone());
         }
         self.next += 1;
         let pid = job.pid;
@@ -144,7 +162,11 @@ impl Prober {
 }
 
 /// Starts a thread that reads one process after the other, until its sender is dropped.
-fn start(read: fn(&ProbeJob) -> Found, done: Sender<ProbeAnswer>) -> Option<Sender<(u64, ProbeJob)>> {
+fn start(
+    read: fn(&ProbeJob) -> Found,
+    done: Sender<ProbeAnswer>,
+    wakeup: Option<Arc<Wakeup>>,
+) -> Option<Sender<(u64, ProbeJob)>> {
     let (jobs, wanted) = unbounded::<(u64, ProbeJob)>();
     let work = move || {
         let mut priority = ThreadPriority::ahead();
@@ -154,6 +176,7 @@ fn start(read: fn(&ProbeJob) -> Found, done: Sender<ProbeAnswer>) -> Option<Send
             if done.send((number, job, found)).is_err() {
                 return;
             }
+            wakeup.iter().for_each(|wakeup| wakeup.wake());
         }
     };
     crate::kernel::thread("languages", work).ok()?;

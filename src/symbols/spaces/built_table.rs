@@ -1,15 +1,21 @@
 //! Builds a file's rows from its bytes. A thread builds those of large files, so that other files do not wait for them.
 
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
 use std::io;
+use std::sync::Arc;
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use rustc_hash::FxHashSet;
 
 use super::cpu_budget::CpuBudget;
+use super::process_events::WakingSender;
+use crate::kernel::wakeup::Wakeup;
 use crate::symbols::bytes::Bytes;
 use crate::symbols::elf::program::{ElfProgram, Segment};
 use crate::symbols::unwind::rows::{self, NoRows, UnwindRows};
+
+/// Hashes the content of files: many megabytes each. Randomly seeded, so that others cannot construct hash collisions.
+pub(crate) type ContentHasher = hashbrown::DefaultHashBuilder;
 
 /// The ID by which processes refer to a table.
 pub(crate) type Id = u32;
@@ -28,7 +34,7 @@ pub(crate) struct BuiltTable {
 
 impl BuiltTable {
     /// Builds a file's rows, unless rows of the same content are known.
-    pub(crate) fn of(bytes: &Bytes, hasher: &RandomState, is_known: impl FnOnce(u64) -> bool) -> Self {
+    pub(crate) fn of(bytes: &Bytes, hasher: &ContentHasher, is_known: impl FnOnce(u64) -> bool) -> Self {
         let program = ElfProgram::of(bytes).ok();
         let mark = program.as_ref().and_then(ElfProgram::mark);
         let digest = rows::contents(bytes).map(|parts| hasher.hash_one((parts, mark)));
@@ -56,15 +62,16 @@ pub(crate) type Done = (BuildRequest, BuiltTable);
 /// Starts the thread that builds tables of large files. It builds one after the other, the smallest first, until all
 /// senders are dropped. Its priority is ordinary, because a file can take a second of CPU time; until its table is ready,
 /// stacks are taken by frame pointers.
-pub(crate) fn start(hasher: RandomState) -> io::Result<(Sender<BuildRequest>, Receiver<Done>)> {
+pub(crate) fn start(hasher: ContentHasher, wakeup: &Arc<Wakeup>) -> io::Result<(Sender<BuildRequest>, Receiver<Done>)> {
     let ((jobs, wanted), (done, made)) = (unbounded::<BuildRequest>(), unbounded());
+    let done = WakingSender::new(done, wakeup);
     let work = move || {
         let (mut budget, mut known) = (CpuBudget::new(), FxHashSet::default());
         let mut waiting: Vec<BuildRequest> = Vec::new();
         while let Some(job) = next(&mut waiting, &wanted) {
             let made = BuiltTable::of(&job.bytes, &hasher, |digest| !known.insert(digest) && !job.anew);
             job.bytes.rest();
-            if done.send((job, made)).is_err() {
+            if !done.send((job, made)) {
                 return;
             }
             budget.pause();

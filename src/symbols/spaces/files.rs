@@ -1,6 +1,5 @@
 //! Tables of files. Each is built once, for all processes, paths and containers with the same content.
 
-use std::hash::RandomState;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,7 +16,7 @@ use crate::symbols::trust::find_file;
 use crate::symbols::unwind::rows;
 
 use super::InterpreterFigures;
-use super::built_table::{BuildRequest, BuiltTable, Id};
+use super::built_table::{BuildRequest, BuiltTable, ContentHasher, Id};
 
 /// The limits of files with tables, and of known paths to them.
 const FILES: usize = 4096;
@@ -89,8 +88,7 @@ pub(crate) struct Files {
     /// Tables by digest: files of different containers are mostly the same.
     same: FxHashMap<u64, Id>,
     tables: FxHashMap<Id, Table>,
-    /// Randomly seeded, so that others cannot construct hash collisions.
-    hasher: RandomState,
+    hasher: ContentHasher,
     /// The thread that builds tables of large files; without it, they are built here.
     elsewhere: Option<Sender<BuildRequest>>,
     /// Whether it builds all tables: something does not wait for rows.
@@ -105,7 +103,7 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    pub(crate) fn new(hasher: RandomState, elsewhere: Sender<BuildRequest>) -> Self {
+    pub(crate) fn new(hasher: ContentHasher, elsewhere: Sender<BuildRequest>) -> Self {
         Self { hasher, elsewhere: Some(elsewhere), ..Self::default() }
     }
 
@@ -154,6 +152,11 @@ impl Files {
         let id = self.make(id, &bytes, store);
         bytes.rest();
         Some(id)
+    }
+
+    /// Returns the name of a file that was mapped within the last second.
+    pub(crate) fn recent_name(&self, file: procfs::MappedFile) -> Option<&[u8]> {
+        self.recent.files.get(&file).map(|recent| &*recent.name)
     }
 
     /// Closes files that were mapped a while ago.
@@ -381,8 +384,16 @@ pub(super) fn place_rows(spans: &[RowRange], bias: u64, map: &procfs::ProcMappin
 /// They stay open: their numbers do not become those of other files.
 #[derive(Debug, Default)]
 struct RecentFiles {
-    files: FxHashMap<(u32, u32, u64), (Identity, std::fs::File)>,
+    files: FxHashMap<procfs::MappedFile, RecentFile>,
     since: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct RecentFile {
+    identity: Identity,
+    /// The path at which it was mapped first.
+    name: Box<[u8]>,
+    _open: std::fs::File,
 }
 
 impl RecentFiles {
@@ -398,7 +409,7 @@ impl RecentFiles {
 
     fn get(&mut self, map: &procfs::ProcMapping) -> Option<Identity> {
         self.close_old();
-        self.files.get(&(map.major, map.minor, map.inode)).map(|(identity, _)| *identity)
+        self.files.get(&(map.major, map.minor, map.inode)).map(|recent| recent.identity)
     }
 
     /// Adds a mapping's file, unless its file system reports other numbers in maps than in stat.
@@ -409,7 +420,8 @@ impl RecentFiles {
             && (libc::major(device), libc::minor(device), inode) == (map.major, map.minor, map.inode)
         {
             self.since.get_or_insert_with(Instant::now);
-            self.files.insert((map.major, map.minor, map.inode), (identity, file));
+            let recent = RecentFile { identity, name: map.name.clone().into(), _open: file };
+            self.files.insert((map.major, map.minor, map.inode), recent);
         }
     }
 }

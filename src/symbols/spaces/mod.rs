@@ -11,31 +11,32 @@ pub(crate) mod process_events;
 mod startup;
 mod turns;
 
-use std::hash::RandomState;
 use std::io;
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
-use crossbeam_channel::{Receiver, Sender, bounded, never, select, unbounded};
+use crossbeam_channel::{Receiver, bounded, unbounded};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::kernel::wakeup::Wakeup;
 use crate::kernel::walk::{Asks, Mapping, ProcessEvent, Store, WalkEnds, Walker, lack};
-use crate::kernel::{ThreadPriority, procfs};
+use crate::kernel::{self, ThreadPriority, procfs};
 use crate::record::interpreted::Language;
 use crate::symbols::languages::NotWalked;
 use crate::symbols::languages::names::KnownRuntimes;
 use crate::symbols::languages::prober::Prober;
 use crate::symbols::languages::runtime_file::LanguageVersion;
-use built_table::{Done, Id};
+use built_table::{ContentHasher, Done, Id};
 use cpu_budget::CpuBudget;
 use files::Files;
 pub(crate) use files::{FileTable, TableOutcome};
 use interpreters::Interpreter;
 use jit::{JitCode, JitSpans};
 use placement::{PlacedProcess, hold};
-use process_events::{ProcessEventSender, ProcessEvents};
+use process_events::{ProcessEventSender, ProcessEvents, WakingSender};
 use startup::Starting;
 use turns::Turns;
 
@@ -48,9 +49,6 @@ const JIT_PAUSE: Duration = Duration::from_millis(500);
 const TOLD: Duration = Duration::from_millis(500);
 /// The interval of checking for exited processes. Their exit events may have been lost.
 const SWEEP: Duration = Duration::from_secs(60);
-/// The interval of checking for requests. The thread notices the end of the session within `ASKS_LIVE` seconds.
-const ASKS: Duration = Duration::from_millis(1);
-const ASKS_LIVE: i64 = 5;
 
 /// The thread that follows processes and builds their tables.
 #[derive(Debug)]
@@ -64,13 +62,13 @@ pub(crate) struct UnwindTableService {
 
 /// Announces programs that are about to start.
 #[derive(Clone, Debug)]
-pub(crate) struct Starts(Sender<Starting>);
+pub(crate) struct Starts(WakingSender<Starting>);
 
 impl Starts {
     /// Waits until the tables of a program exist that a process will execute, for a limited time.
     pub(crate) fn prepare(&self, pid: i32, program: PathBuf, patience: Duration) {
         let (done, is_done) = bounded(0);
-        if self.0.send(Starting::new(pid, program, done)).is_ok() {
+        if self.0.send(Starting::new(pid, program, done)) {
             // The other end is dropped when the tables exist. Later ones are used as soon as they do.
             let _ = is_done.recv_timeout(patience);
         }
@@ -130,42 +128,28 @@ pub struct WalkFigures {
 
 /// Follows processes; with `languages`, also the frames of interpreters.
 pub(crate) fn follow(mut walker: Walker, languages: bool) -> io::Result<UnwindTableService> {
-    let (sender, news) = process_events::channel();
+    let wakeup = Arc::new(Wakeup::new()?);
+    let (sender, news) = process_events::channel(&wakeup);
     let tables = Arc::new(ArcSwap::default());
-    let asked = walker.asks().map_or_else(|| Ok(never()), listen)?;
-    let hasher = RandomState::new();
-    let (elsewhere, made) = built_table::start(hasher.clone())?;
+    let asks = walker.asks();
+    let hasher = ContentHasher::default();
+    let (elsewhere, made) = built_table::start(hasher.clone(), &wakeup)?;
     let (starts, starting) = unbounded();
+    let starts = Starts(WakingSender::new(starts, &wakeup));
     let mut spaces = AddressSpaceTracker::new(walker, Files::new(hasher, elsewhere), tables.clone());
-    spaces.prober = languages.then(Prober::new);
-    let from = Inputs { news, asked, made, starting };
+    spaces.prober = languages.then(|| Prober::new().waking(&wakeup));
+    let from = Inputs { wakeup, asks, news, made, starting };
     let machines = spaces.machines.clone();
-    crate::kernel::thread("tables", move || spaces.run(&from))?;
-    Ok(UnwindTableService { news: sender, tables, starts: Starts(starts), machines })
-}
-
-/// Forwards requests for tables until the receiver is dropped.
-fn listen(mut asks: Asks) -> io::Result<Receiver<Vec<u32>>> {
-    let (sender, asked) = bounded(1);
-    let work = move || {
-        loop {
-            asks.wait(ASKS_LIVE);
-            let mut who = Vec::new();
-            asks.take(&mut who);
-            if sender.send(who).is_err() {
-                return;
-            }
-            std::thread::sleep(ASKS);
-        }
-    };
-    crate::kernel::thread("asks", work)?;
-    Ok(asked)
+    crate::kernel::thread("tables", move || spaces.run(from))?;
+    Ok(UnwindTableService { news: sender, tables, starts, machines })
 }
 
 struct Inputs {
+    /// Signaled by the senders of all channels.
+    wakeup: Arc<Wakeup>,
+    /// The ring of processes that request tables.
+    asks: Option<Asks>,
     news: ProcessEvents,
-    /// Processes that requested tables.
-    asked: Receiver<Vec<u32>>,
     /// Tables of large files.
     made: Receiver<Done>,
     starting: Receiver<Starting>,
@@ -173,12 +157,15 @@ struct Inputs {
 
 #[derive(Debug)]
 struct Process {
-    maps: Vec<procfs::ProcMapping>,
+    /// Shared with forked children.
+    maps: Arc<[procfs::ProcMapping]>,
     /// Those by which it is walked.
-    mappings: Vec<Mapping>,
+    mappings: Arc<[Mapping]>,
     turns: Turns,
     files: Vec<Id>,
     read: Instant,
+    /// When reading its mappings began, in nanoseconds of the events' clock.
+    known_at: u64,
     pause: Duration,
     /// Whether its own mappings were read; otherwise they are its parent's.
     is_own: bool,
@@ -233,40 +220,22 @@ impl<S: Store> AddressSpaceTracker<S> {
         }
     }
 
-    fn run(mut self, from: &Inputs) {
-        let Inputs { news, asked, made, starting } = from;
-        let mut starting = starting.clone();
+    fn run(mut self, from: Inputs) {
+        let Inputs { wakeup, mut asks, news, made, starting } = from;
         // Until a process has its tables, its stacks end early.
         let (mut budget, mut priority) = (CpuBudget::new(), ThreadPriority::ahead());
-        let probed = self.prober.as_ref().map_or_else(never, |prober| prober.answers.clone());
+        let probed = self.prober.as_ref().map(|prober| prober.answers.clone());
+        let mut requests = Vec::new();
         loop {
-            let told = self.changed.map(|since| since + TOLD);
-            let probes = self.probes.values().copied().chain(self.prober.as_ref().and_then(Prober::next));
-            let next = self.due.values().copied().chain(told).chain(self.files.next()).chain(probes).min();
-            let wait = match self.early.is_empty() {
-                true => next.map_or(LONG_PAUSE, |next| next.saturating_duration_since(Instant::now())),
-                false => Duration::ZERO,
-            };
-            select! {
-                recv(news.receiver) -> first => match first {
-                    Ok(first) => {
-                        let all = std::iter::once(first).chain(news.receiver.try_iter()).collect();
-                        process_events::lasting(all).into_iter().for_each(|one| self.take(one));
-                    }
-                    Err(_) => return,
-                },
-                recv(asked) -> who => who.unwrap_or_default().into_iter().for_each(|number| self.ask(number)),
-                recv(made) -> one => match one {
-                    Ok(one) => self.take_made(one),
-                    Err(_) => return,
-                },
-                recv(probed) -> answer => answer.into_iter().for_each(|answer| self.take_probed(answer)),
-                recv(starting) -> one => match one {
-                    Ok(one) => self.prepare(one),
-                    Err(_) => starting = never(),
-                },
-                default(wait) => {}
-            }
+            let is_answered = probed.as_ref().is_some_and(|probed| !probed.is_empty());
+            let time = if is_answered { Duration::ZERO } else { self.rest(Instant::now()) };
+            wakeup.wait(asks.as_ref().map(AsFd::as_fd), time);
+            let Some(all) = news.take() else { return };
+            process_events::lasting(all).into_iter().for_each(|one| self.take(one));
+            asks.iter_mut().for_each(|asks| asks.take(&mut requests));
+            requests.drain(..).for_each(|number| self.ask(number));
+            made.try_iter().for_each(|one| self.take_made(one));
+            probed.iter().flat_map(Receiver::try_iter).for_each(|answer| self.take_probed(answer));
             // Commands wait for their tables.
             starting.try_iter().for_each(|one| self.prepare(one));
             if news.have_missed() {
@@ -277,6 +246,17 @@ impl<S: Store> AddressSpaceTracker<S> {
             budget.pause();
             priority.keep();
         }
+    }
+
+    /// Returns how long to wait for events.
+    fn rest(&self, now: Instant) -> Duration {
+        if !self.early.is_empty() {
+            return Duration::ZERO;
+        }
+        let told = self.changed.map(|since| since + TOLD);
+        let probes = self.probes.values().copied().chain(self.prober.as_ref().and_then(Prober::next));
+        let next = self.due.values().copied().chain(told).chain(self.files.next()).chain(probes).min();
+        next.map_or(LONG_PAUSE, |next| next.saturating_duration_since(now))
     }
 
     /// Reads one of the processes that have not been walked yet.
@@ -357,6 +337,8 @@ impl<S: Store> AddressSpaceTracker<S> {
 
     fn take(&mut self, news: ProcessEvent) {
         let is_own = |pid| self.processes.get(&pid).is_some_and(|process| process.is_own);
+        let is_known =
+            |pid, at| self.processes.get(&pid).is_some_and(|process| process.is_own && process.known_at > at);
         match news {
             // Code without a row belongs to a JIT that reports it later; otherwise it never gets a row.
             ProcessEvent::Lacks { pid, what: lack::ROW, .. } => {
@@ -369,22 +351,27 @@ impl<S: Store> AddressSpaceTracker<S> {
                 let _ = number.map(|number| self.store.learn(pid, number));
                 self.want(pid);
             }
-            ProcessEvent::Mapped { pid } if self.processes.contains_key(&pid) => {
+            // Requests are faster than events: its mappings were read after this change.
+            ProcessEvent::Mapped { pid, at }
+            | ProcessEvent::Forked { child: pid, at, .. }
+            | ProcessEvent::Executed { pid, at }
+                if is_known(pid, at) => {}
+            ProcessEvent::Mapped { pid, .. } if self.processes.contains_key(&pid) => {
                 // A new mapping, so the delay starts again.
                 self.processes.entry(pid).and_modify(|process| process.pause = PAUSE);
                 self.want(pid);
             }
             ProcessEvent::Mapped { .. } => {}
             ProcessEvent::Runs { pid } => self.early.push(pid),
-            // The mappings may have been read after these events, so they are read again, not inherited or dropped.
-            ProcessEvent::Forked { child: pid, .. } | ProcessEvent::Executed { pid } if is_own(pid) => {
+            // The mappings may be newer than these events, so they are read again, not inherited or dropped.
+            ProcessEvent::Forked { child: pid, .. } | ProcessEvent::Executed { pid, .. } if is_own(pid) => {
                 if matches!(news, ProcessEvent::Executed { .. }) {
                     self.forget_interpreter(pid);
                 }
                 self.due.insert(pid, Instant::now());
             }
-            ProcessEvent::Forked { parent, child } => self.fork(parent, child),
-            ProcessEvent::Executed { pid } | ProcessEvent::Exited { pid } => self.forget(pid),
+            ProcessEvent::Forked { parent, child, .. } => self.fork(parent, child),
+            ProcessEvent::Executed { pid, .. } | ProcessEvent::Exited { pid } => self.forget(pid),
         }
     }
 
@@ -409,7 +396,9 @@ impl<S: Store> AddressSpaceTracker<S> {
         let read = Instant::now();
         let pause = PAUSE;
         let (is_own, stale, jit) = (false, false, None);
-        let process = Process { maps, mappings, turns, files, read, pause, is_own, stale, jit, jit_spans, interpreter };
+        let known_at = 0;
+        let process =
+            Process { maps, mappings, turns, files, read, known_at, pause, is_own, stale, jit, jit_spans, interpreter };
         self.put(child, process);
     }
 
@@ -439,20 +428,21 @@ impl<S: Store> AddressSpaceTracker<S> {
 
     /// Reads what a process has mapped now, and builds its tables.
     fn read(&mut self, pid: i32) {
-        let maps = procfs::exec_maps(pid);
+        let known_at = kernel::monotonic_ns();
+        let maps = procfs::exec_maps_by(pid, |file| self.files.recent_name(file));
         if maps.is_empty() {
             return self.forget(pid);
         }
         let mut jit = self.processes.get_mut(&pid).and_then(|process| process.jit.take());
         let has_grown = JitCode::follow(&mut jit, pid, &maps);
         if let Some(process) = self.processes.get_mut(&pid)
-            && process.maps == maps
+            && *process.maps == *maps
             && !process.stale
             && !has_grown
         {
             let most = if jit.is_some() { JIT_PAUSE } else { LONG_PAUSE };
             (process.read, process.pause, process.is_own) = (Instant::now(), (process.pause * 2).min(most), true);
-            process.jit = jit;
+            (process.jit, process.known_at) = (jit, known_at);
             return;
         }
         let PlacedProcess { mappings, of_files, mut files, jit_spans, interpreter } =
@@ -461,7 +451,7 @@ impl<S: Store> AddressSpaceTracker<S> {
         let turns = before.map_or_else(Turns::default, |before| before.turns.clone()).update(&of_files, read);
         let mappings = turns.arrange(mappings);
         turns.files().for_each(|file| hold(&mut self.files, file, &mut files));
-        let is_same = before.is_some_and(|before| before.mappings == mappings);
+        let is_same = before.is_some_and(|before| *before.mappings == *mappings);
         let interpreter = self.interpreter(pid, interpreter);
         if !is_same && self.store.set_process(pid, &mappings).is_err() {
             self.files.give_up(&files);
@@ -470,7 +460,9 @@ impl<S: Store> AddressSpaceTracker<S> {
             return self.forget(pid);
         }
         let (pause, is_own, stale) = (PAUSE, true, false);
-        let process = Process { maps, mappings, turns, files, read, pause, is_own, stale, jit, jit_spans, interpreter };
+        let (maps, mappings) = (maps.into(), mappings.into());
+        let process =
+            Process { maps, mappings, turns, files, read, known_at, pause, is_own, stale, jit, jit_spans, interpreter };
         self.put(pid, process);
     }
 }

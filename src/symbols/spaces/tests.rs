@@ -10,6 +10,13 @@ use super::files::tests::{BuildCounter, may_look};
 use super::*;
 use crate::kernel;
 
+/// An event later than all that was read.
+const LATE: u64 = u64::MAX;
+
+fn wakeup() -> Arc<Wakeup> {
+    Arc::new(Wakeup::new().expect("a descriptor"))
+}
+
 fn spaces(room: usize) -> AddressSpaceTracker<BuildCounter> {
     AddressSpaceTracker::new(BuildCounter { room, ..BuildCounter::default() }, Files::default(), Arc::default())
 }
@@ -21,7 +28,7 @@ fn tables_follow_a_process_from_its_first_sample_to_its_end() {
     }
     let (pid, mut spaces) = (std::process::id() as i32, spaces(1 << 40));
     let later = || Instant::now() + LONG_PAUSE;
-    spaces.take(ProcessEvent::Mapped { pid });
+    spaces.take(ProcessEvent::Mapped { pid, at: LATE });
     assert!(spaces.due.is_empty(), "it was never sampled");
     spaces.take(ProcessEvent::Lacks { pid, what: 1, number: Some(pid as u32) });
     spaces.step(later());
@@ -31,19 +38,25 @@ fn tables_follow_a_process_from_its_first_sample_to_its_end() {
     assert_eq!((told.processes, told.limit), (1, 8 << 40));
     assert!(told.files.iter().any(|file| matches!(file.made, TableOutcome::Of(".eh_frame", rows) if rows > 100)));
     let tables = spaces.store.used.len();
-    spaces.take(ProcessEvent::Forked { parent: pid, child: 1 << 30 });
+    spaces.take(ProcessEvent::Forked { parent: pid, child: 1 << 30, at: LATE });
     assert_eq!(spaces.store.processes[&(1 << 30)], mapped);
     assert_eq!(spaces.store.used.len(), tables, "a child has its parent's");
-    spaces.take(ProcessEvent::Executed { pid: 1 << 30 });
+    spaces.take(ProcessEvent::Executed { pid: 1 << 30, at: LATE });
     assert!(!spaces.store.processes.contains_key(&(1 << 30)));
-    // The process was read after the time of these later events.
-    spaces.take(ProcessEvent::Forked { parent: 1, child: pid });
-    spaces.take(ProcessEvent::Executed { pid });
+    // The process may have been read after these events.
+    spaces.take(ProcessEvent::Forked { parent: 1, child: pid, at: LATE });
+    spaces.take(ProcessEvent::Executed { pid, at: LATE });
     assert!(spaces.store.processes.contains_key(&pid) && spaces.due.contains_key(&pid));
     spaces.step(Instant::now());
     assert!(spaces.store.processes[&pid] == mapped && spaces.due.is_empty());
+    // It was read after the time of earlier events.
+    let at = spaces.processes[&pid].known_at - 1;
+    spaces.take(ProcessEvent::Forked { parent: 1, child: pid, at });
+    spaces.take(ProcessEvent::Executed { pid, at });
+    spaces.take(ProcessEvent::Mapped { pid, at });
+    assert!(spaces.store.processes[&pid] == mapped && spaces.due.is_empty());
     // A lost exit event is compensated by the sweep.
-    spaces.take(ProcessEvent::Forked { parent: pid, child: 1 << 30 });
+    spaces.take(ProcessEvent::Forked { parent: pid, child: 1 << 30, at: LATE });
     spaces.step(Instant::now() + SWEEP);
     assert_eq!(spaces.processes.keys().copied().collect::<Vec<i32>>(), [pid]);
     spaces.take(ProcessEvent::Exited { pid });
@@ -59,11 +72,13 @@ fn tables_follow_a_process_from_its_first_sample_to_its_end() {
 /// The thread ends with its session, and does not spin when no more commands are started.
 #[test]
 fn the_thread_ends_with_its_session() {
-    let ((sender, news), (starts, starting), (done, made)) = (process_events::channel(), unbounded(), unbounded());
+    let wakeup = wakeup();
+    let ((sender, news), (starts, starting), (done, made)) =
+        (process_events::channel(&wakeup), unbounded(), unbounded());
     let (ended, is_ended) = bounded(1);
-    let from = Inputs { news, asked: never(), made, starting };
+    let from = Inputs { wakeup, asks: None, news, made, starting };
     let run = move || {
-        spaces(0).run(&from);
+        spaces(0).run(from);
         let _ = ended.send(kernel::thread_cpu_ns());
     };
     kernel::thread("tables", run).expect("a thread");
@@ -84,7 +99,7 @@ fn tables_of_a_command_exist_before_it_starts() {
     let (pid, own) = (std::process::id() as i32, std::env::current_exe().expect("a path"));
     let ((jobs, wanted), (done, is_done)) = (unbounded(), bounded(0));
     let mut spaces = spaces(1 << 40);
-    let hasher = RandomState::new();
+    let hasher = ContentHasher::default();
     spaces.files = Files::new(hasher.clone(), jobs);
     spaces.prepare(Starting::new(pid, own, done));
     let large: Vec<BuildRequest> = wanted.try_iter().collect();
@@ -157,7 +172,7 @@ fn nobody_waits_for_the_table_of_a_large_file() {
         return;
     }
     let pid = std::process::id() as i32;
-    let (hasher, (elsewhere, jobs)) = (RandomState::new(), crossbeam_channel::unbounded());
+    let (hasher, (elsewhere, jobs)) = (ContentHasher::default(), crossbeam_channel::unbounded());
     let mut spaces = spaces(1 << 40);
     spaces.files = Files::new(hasher.clone(), elsewhere);
     spaces.take(ProcessEvent::Lacks { pid, what: 1, number: Some(pid as u32) });
@@ -183,7 +198,7 @@ fn nobody_waits_for_the_table_of_a_large_file() {
 /// The second file with the same content is only reported as known.
 #[test]
 fn large_files_are_made_until_nobody_asks() {
-    let (jobs, made) = built_table::start(RandomState::new()).expect("a thread");
+    let (jobs, made) = built_table::start(ContentHasher::default(), &wakeup()).expect("a thread");
     let bytes = crate::symbols::bytes::Bytes::from(std::fs::read("/bin/sh").expect("a shell"));
     for (id, anew) in [(1, false), (2, false), (3, true)] {
         jobs.send(BuildRequest { id, bytes: bytes.clone(), anew }).expect("it waits");
@@ -200,10 +215,10 @@ fn any_news() -> impl Strategy<Value = ProcessEvent> {
     let own = std::process::id() as i32;
     let pid = || prop::sample::select(vec![own, 1 << 30, (1 << 30) + 1, (1 << 30) + 2]);
     prop_oneof![
-        4 => (pid(), pid()).prop_map(|(parent, child)| ProcessEvent::Forked { parent, child }),
-        1 => pid().prop_map(|pid| ProcessEvent::Executed { pid }),
+        4 => (pid(), pid()).prop_map(|(parent, child)| ProcessEvent::Forked { parent, child, at: LATE }),
+        1 => pid().prop_map(|pid| ProcessEvent::Executed { pid, at: LATE }),
         1 => pid().prop_map(|pid| ProcessEvent::Exited { pid }),
-        1 => pid().prop_map(|pid| ProcessEvent::Mapped { pid }),
+        1 => pid().prop_map(|pid| ProcessEvent::Mapped { pid, at: LATE }),
         1 => pid().prop_map(|pid| ProcessEvent::Lacks { pid, what: 1, number: None }),
     ]
 }
@@ -217,13 +232,14 @@ fn news_that_do_not_last_leave_nothing() {
     let after = |news: &[ProcessEvent]| {
         let mut spaces = spaces(1 << 40);
         let one = Mapping::without_rows(1, 2);
-        let (maps, files, read) = (Vec::new(), Vec::new(), Instant::now());
+        let (maps, files, read) = (Arc::default(), Vec::new(), Instant::now());
         let process = Process {
             maps,
-            mappings: vec![one],
+            mappings: Arc::new([one]),
             turns: Turns::default(),
             files,
             read,
+            known_at: 0,
             pause: PAUSE,
             is_own: true,
             stale: false,
@@ -242,8 +258,8 @@ fn news_that_do_not_last_leave_nothing() {
         prop_assert_eq!(after(&lasting), after(&news));
     });
     let storm = [
-        ProcessEvent::Forked { parent: pid, child: 1 << 30 },
-        ProcessEvent::Executed { pid: 1 << 30 },
+        ProcessEvent::Forked { parent: pid, child: 1 << 30, at: LATE },
+        ProcessEvent::Executed { pid: 1 << 30, at: LATE },
         ProcessEvent::Exited { pid: 1 << 30 },
     ];
     assert_eq!(process_events::lasting(storm.to_vec()), storm[1..]);
@@ -251,12 +267,12 @@ fn news_that_do_not_last_leave_nothing() {
 
 #[test]
 fn who_missed_news_looks_at_all_again() {
-    let (sender, news) = process_events::channel();
+    let (sender, news) = process_events::channel(&wakeup());
     for pid in 0..1 << 16 {
-        sender.send(ProcessEvent::Exited { pid });
+        sender.add(ProcessEvent::Exited { pid });
     }
     assert!(!news.have_missed());
-    sender.send(ProcessEvent::Exited { pid: 1 << 16 });
+    sender.add(ProcessEvent::Exited { pid: 1 << 16 });
     assert!(news.have_missed() && !news.have_missed());
     assert_eq!(news.receiver.len(), 1 << 16);
     if !may_look("who_missed_news_looks_at_all_again") {
@@ -265,7 +281,7 @@ fn who_missed_news_looks_at_all_again() {
     let (pid, mut spaces) = (std::process::id() as i32, spaces(1 << 40));
     spaces.take(ProcessEvent::Lacks { pid, what: 1, number: None });
     spaces.step(Instant::now());
-    spaces.take(ProcessEvent::Forked { parent: pid, child: 1 << 30 });
+    spaces.take(ProcessEvent::Forked { parent: pid, child: 1 << 30, at: LATE });
     spaces.look_anew();
     spaces.step(Instant::now());
     assert_eq!(spaces.store.processes.keys().copied().collect::<Vec<i32>>(), [pid], "the other number has no process");

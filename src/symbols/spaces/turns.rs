@@ -14,7 +14,11 @@ const MOST: usize = 64;
 
 /// The current and former mappings of a process that have a mark.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Turns(Vec<Turn>);
+pub(super) struct Turns {
+    /// The current ones first.
+    all: Vec<Turn>,
+    current: usize,
+}
 
 #[derive(Clone, Copy, Debug)]
 struct Turn {
@@ -29,23 +33,25 @@ impl Turns {
     pub(super) fn update(&self, live: &[(Id, Mapping)], now: Instant) -> Self {
         let marked = live.iter().filter(|(_, mapping)| mapping.mark.is_some());
         let mut all: Vec<Turn> = marked.map(|&(file, mapping)| Turn { file, mapping, seen: now }).collect();
-        let known: FxHashSet<Mapping> = all.iter().map(|turn| turn.mapping).collect();
-        let is_gone = |turn: &&Turn| !known.contains(&turn.mapping) && now.duration_since(turn.seen) < KEPT;
-        let mut gone: Vec<Turn> = self.0.iter().filter(is_gone).copied().collect();
-        gone.sort_by_key(|turn| std::cmp::Reverse(turn.seen));
-        all.extend(gone.into_iter().take(MOST));
-        Self(all)
+        let current = all.len();
+        if !self.all.is_empty() {
+            let known: FxHashSet<Mapping> = all.iter().map(|turn| turn.mapping).collect();
+            let is_gone = |turn: &&Turn| !known.contains(&turn.mapping) && now.duration_since(turn.seen) < KEPT;
+            let mut gone: Vec<Turn> = self.all.iter().filter(is_gone).copied().collect();
+            gone.sort_by_key(|turn| std::cmp::Reverse(turn.seen));
+            all.extend(gone.into_iter().take(MOST));
+        }
+        Self { all, current }
     }
 
     pub(super) fn files(&self) -> impl Iterator<Item = Id> {
-        self.0.iter().map(|turn| turn.file)
+        self.all.iter().map(|turn| turn.file)
     }
 
     /// Returns the mappings for the walk of a process with these current mappings, sorted, with equal bounds or disjoint.
     /// The result depends on the files that take turns, not on the file that is mapped now.
     pub(super) fn arrange(&self, live: Vec<Mapping>) -> Vec<Mapping> {
-        let is_live: FxHashSet<&Mapping> = live.iter().collect();
-        let gone: Vec<&Turn> = self.0.iter().filter(|turn| !is_live.contains(&turn.mapping)).collect();
+        let gone = &self.all[self.current..];
         if gone.is_empty() {
             return live;
         }
@@ -131,7 +137,7 @@ mod tests {
         for file in 1..=100 {
             turns = turns.update(&[(file, mapping(20, 30, file.into()))], start + Duration::from_millis(file.into()));
         }
-        assert_eq!(turns.0.len(), MOST + 1);
+        assert_eq!(turns.all.len(), MOST + 1);
         let arranged = told(&turns.arrange(vec![mapping(20, 30, 100)]));
         assert_eq!(arranged, [(20, 30, (93..=100).rev().collect(), true)]);
     }

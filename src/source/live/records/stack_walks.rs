@@ -19,6 +19,7 @@ use crate::kernel::attr::{Attr, sample};
 use crate::kernel::bpf::calls::LoadError;
 use crate::kernel::spawn::HeldCommand;
 use crate::kernel::sys::{Errno, Ioctl, Sys};
+use crate::kernel::wakeup::Wakeup;
 use crate::kernel::walk::{
     AT_TRACEPOINT, Hook, MIXED, NARROW, ProcessEvent, Program, RETURNS, WORDS, WalkEnd, WalkEnds, Walker, lack,
 };
@@ -31,7 +32,7 @@ use crate::record::{Layout, SampleId};
 use crate::symbols::spaces::process_events::{self, ProcessEventSender};
 use crate::symbols::spaces::{self, Starts, Tables, UnwindTableService, WalkFigures};
 
-use super::output::RecordOutput;
+use super::output::{RecordOutput, time_of};
 use crate::source::live::LiveConfig;
 use crate::source::live::attr;
 use crate::source::live::capture::refused_program;
@@ -150,7 +151,7 @@ impl StackWalks {
 
     #[cfg(test)]
     pub(crate) fn staged(by_tables: bool) -> Self {
-        let joiner = WalkJoiner::new(process_events::channel().0);
+        let joiner = WalkJoiner::new(process_events::staged());
         Self { by_tables, ..Self::with(Program::staged(), joiner, Arc::default()) }
     }
 
@@ -171,7 +172,9 @@ impl StackWalks {
     /// Loads the program that completes copied stacks below probed functions. If refused (`None`), stacks end there.
     fn for_copies() -> Option<Self> {
         let program = Program::for_copies().ok()?;
-        Some(Self::with(program, WalkJoiner::new(process_events::channel().0), Arc::default()))
+        // Nothing follows its processes.
+        let (news, _) = process_events::channel(&Arc::new(Wakeup::new().ok()?));
+        Some(Self::with(program, WalkJoiner::new(news), Arc::default()))
     }
 
     /// Returns whether the program walks stacks; else it completes copies of them.
@@ -263,8 +266,9 @@ impl StackWalks {
         // Kernel threads have no executable.
         pids.retain(|pid| procfs::exe_name(*pid).is_some());
         for pid in &pids {
-            self.pairs.news.send(ProcessEvent::Runs { pid: *pid });
+            self.pairs.news.add(ProcessEvent::Runs { pid: *pid });
         }
+        self.pairs.news.wake();
         pids
     }
 
@@ -353,6 +357,9 @@ pub(crate) struct WalkJoiner {
     /// Processes whose tables were requested, and whether a new one was among them.
     asked: FxHashSet<i32>,
     asked_anew: bool,
+    /// The layout of records without samples, and the earliest possible time of those that are being read.
+    layout: Layout,
+    since: u64,
     pub(crate) ends: WalkEnds,
 }
 
@@ -377,6 +384,8 @@ impl WalkJoiner {
             told: FxHashSet::default(),
             asked: FxHashSet::default(),
             asked_anew: false,
+            layout: Layout::default(),
+            since: 0,
             ends: WalkEnds::default(),
         }
     }
@@ -387,6 +396,7 @@ impl WalkJoiner {
 
     /// Begins to read a CPU's ring; `layout` and `id` are of records that have no sample.
     pub(super) fn begin(&mut self, cpu: u32, layout: Layout, id: SampleId) -> RingWalks {
+        (self.layout, self.since) = (layout, id.time);
         self.interpreted.begin(layout, id);
         self.rings.remove(&cpu).unwrap_or_default()
     }
@@ -410,7 +420,7 @@ impl WalkJoiner {
                 ring.traced.lose(read, &self.callers, out);
                 self.interpreted.lost();
             }
-            self.tell(header, &record[HEADER..]);
+            self.tell(header, record);
             return false;
         };
         if self.writers.contains(&id) {
@@ -446,6 +456,9 @@ impl WalkJoiner {
     pub(super) fn end(&mut self, cpu: u32, mut ring: RingWalks, read: &[u8], out: &mut RecordOutput<'_, '_>) {
         ring.traced.release(read, &self.callers, out);
         self.rings.insert(cpu, ring);
+        if !self.told.is_empty() {
+            self.news.wake();
+        }
         self.told.clear();
     }
 
@@ -469,12 +482,14 @@ impl WalkJoiner {
         std::mem::take(&mut self.asked_anew)
     }
 
-    fn tell(&mut self, header: Header, body: &[u8]) {
-        let [pid, second, tid] = [0, 4, 8].map(|at| i32_at(body, at).unwrap_or(-1));
+    fn tell(&mut self, header: Header, record: &[u8]) {
+        let [pid, second, tid] = [0, 4, 8].map(|at| i32_at(record, HEADER + at).unwrap_or(-1));
+        let (layout, since) = (self.layout, self.since);
+        let at = || time_of(header, record, &layout).filter(|time| *time > since).unwrap_or(u64::MAX);
         let news = match header.kind {
             types::FORK if pid != second => {
                 self.interpreted.forked(pid);
-                ProcessEvent::Forked { parent: second, child: pid }
+                ProcessEvent::Forked { parent: second, child: pid, at: at() }
             }
             types::EXIT if pid == tid => {
                 self.asked.remove(&pid);
@@ -484,9 +499,11 @@ impl WalkJoiner {
             types::COMM if header.misc & misc::COMM_EXEC != 0 => {
                 self.asked.remove(&pid);
                 self.interpreted.executed(pid);
-                ProcessEvent::Executed { pid }
+                ProcessEvent::Executed { pid, at: at() }
             }
-            types::MMAP | types::MMAP2 if pid > 0 && header.misc & misc::MMAP_DATA == 0 => ProcessEvent::Mapped { pid },
+            types::MMAP | types::MMAP2 if pid > 0 && header.misc & misc::MMAP_DATA == 0 => {
+                ProcessEvent::Mapped { pid, at: at() }
+            }
             _ => return,
         };
         self.send(news);
@@ -495,7 +512,7 @@ impl WalkJoiner {
     /// Reports each change at most once per read of a ring.
     fn send(&mut self, news: ProcessEvent) {
         if self.told.insert(news) {
-            self.news.send(news);
+            self.news.add(news);
         }
     }
 }

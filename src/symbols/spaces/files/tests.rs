@@ -172,7 +172,7 @@ fn ordered(files: &mut Files, store: &mut BuildCounter, key_of: u64, number: u8)
 fn what_was_made_elsewhere_is_as_if_it_was_made_here() {
     let (sender, jobs) = crossbeam_channel::unbounded();
     let (mut files, mut store) =
-        (Files::new(RandomState::new(), sender), BuildCounter { room: 1 << 40, ..BuildCounter::default() });
+        (Files::new(ContentHasher::default(), sender), BuildCounter { room: 1 << 40, ..BuildCounter::default() });
     let (job, made) = ordered(&mut files, &mut store, 1, 0);
     let one = job.id;
     files.take(&[one]);
@@ -207,7 +207,7 @@ fn a_table_that_is_coming_stays_and_the_next_of_too_many_is_made_at_once() {
     let own = maps.iter().find(|map| (map.start..map.end).contains(&here)).expect("mapped");
     let (sender, jobs) = crossbeam_channel::unbounded();
     let (mut files, mut store) =
-        (Files::new(RandomState::new(), sender), BuildCounter { room: 1 << 40, ..BuildCounter::default() });
+        (Files::new(ContentHasher::default(), sender), BuildCounter { room: 1 << 40, ..BuildCounter::default() });
     files.coming = MAX_COMING - 1;
     let coming = files.of(pid, own, &mut store).expect("opened");
     files.drop_idle(usize::MAX, usize::MAX, &mut store);
@@ -276,7 +276,7 @@ fn segments_of_this_program_are_where_its_code_is() {
     let map = maps.iter().find(|map| (map.start..map.end).contains(&here)).expect("mapped");
     let file = door::mapped(std::process::id() as i32, map.start, map.end);
     let bytes = Bytes::of(&file.expect("opened")).expect("read");
-    let made = BuiltTable::of(&bytes, &RandomState::new(), |_| false);
+    let made = BuiltTable::of(&bytes, &ContentHasher::default(), |_| false);
     let rows = made.rows.expect("made").expect("rows");
     let span = RowRange { chunk: 0, first: 0, n: rows.rows.len() as u32, pc: rows.rows[0] as u32 };
     let table = table(vec![span], made.segments);
@@ -293,7 +293,7 @@ fn an_interpreter_is_known_before_its_rows() {
     let Some(bytes) = std::fs::read("/usr/bin/python3").ok().map(Bytes::from) else { return };
     let (sender, jobs) = crossbeam_channel::unbounded();
     let (mut files, mut store) =
-        (Files::new(RandomState::new(), sender), BuildCounter { room: 1 << 40, ..BuildCounter::default() });
+        (Files::new(ContentHasher::default(), sender), BuildCounter { room: 1 << 40, ..BuildCounter::default() });
     let file = std::fs::File::open("/usr/bin/python3").expect("it was read");
     let id = files.of_file("/usr/bin/python3", &file, &mut store).expect("a table");
     let all = map(0x40_0000, 1 << 30, 0);

@@ -53,7 +53,8 @@ struct Joined {
 }
 
 fn start() -> Joined {
-    let (sender, news) = crate::symbols::spaces::process_events::channel();
+    let wakeup = std::sync::Arc::new(Wakeup::new().expect("a descriptor"));
+    let (sender, news) = process_events::channel(&wakeup);
     let mut walks = WalkJoiner::new(sender);
     walks.writers.insert(WRITER);
     let chain = ChainPlace::of(LAYOUT.sample_type).expect("known");
@@ -250,7 +251,7 @@ fn tables_are_asked_for_once_a_round() {
     let fork = |child: u32| record(types::FORK, 0, &[word(child, 5), word(child, 5), 0]);
     let thread = record(types::FORK, 0, &[word(5, 5), word(6, 5), 0]);
     let exec = record(types::COMM, misc::COMM_EXEC, &[word(7, 7), 0]);
-    let map = record(types::MMAP2, 0, &[word(7, 7), 0x1000, 0x1000, 0, 0, 0, 0, 0]);
+    let map = record(types::MMAP2, 0, &[word(7, 7), 0x1000, 0x1000, 0, 0, 9, 0, 0]);
     let gone = |tid| record(types::EXIT, 0, &[word(5, 1), word(tid, 1), 0]);
     joined.read(0, &[fork(7), thread, exec, map, gone(6), gone(5)]);
     let news: Vec<ProcessEvent> = joined.news.receiver.try_iter().collect();
@@ -259,9 +260,9 @@ fn tables_are_asked_for_once_a_round() {
         [
             ProcessEvent::Lacks { pid: 5, what: lack::PROCESS, number: Some(outer(5)) },
             ProcessEvent::Lacks { pid: 6, what: lack::ROW, number: None },
-            ProcessEvent::Forked { parent: 5, child: 7 },
-            ProcessEvent::Executed { pid: 7 },
-            ProcessEvent::Mapped { pid: 7 },
+            ProcessEvent::Forked { parent: 5, child: 7, at: u64::MAX },
+            ProcessEvent::Executed { pid: 7, at: u64::MAX },
+            ProcessEvent::Mapped { pid: 7, at: 9 },
             ProcessEvent::Exited { pid: 5 },
         ]
     );

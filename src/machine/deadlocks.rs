@@ -157,6 +157,10 @@ impl DeadlockSearch {
         while *most > 0 {
             *most -= 1;
             let pid = self.processes.pop()?;
+            // Reading the list of threads takes much longer.
+            if !procfs::has_other_threads(pid) {
+                continue;
+            }
             let mut tids = procfs::threads(pid);
             if tids.len() > 1 {
                 let first = tids.pop();

@@ -3,10 +3,13 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use hashbrown::HashMap;
+
 use crate::event::EventState;
 use crate::perfdata::EventUnit;
 use crate::profile::frames::SymState;
 use crate::profile::{Acc, Ledger, Timeline};
+use crate::record::interpreted::NAME_NOT_READ;
 use crate::session::{DsoKind, EndReason, TimeMark};
 use crate::symbols::spaces::WalkFigures;
 
@@ -68,6 +71,19 @@ pub struct TopLine {
     pub diff: Option<RowDiff>,
 }
 
+impl UnnamedRows {
+    /// Returns the rows without names among these lines; `None` if there are none.
+    pub(crate) fn of(lines: &[TopLine]) -> Option<Self> {
+        let rows = || (0..).zip(lines).filter(|(_, line)| line.is_unnamed_row());
+        let mut paths: HashMap<&str, (f64, usize)> = HashMap::new();
+        for (at, line) in rows() {
+            paths.entry(&line.dso_path).or_insert((0.0, at)).0 += line.own_percent;
+        }
+        let (_, (_, most)) = paths.into_iter().max_by(|a, b| a.1.0.total_cmp(&b.1.0).then_with(|| b.0.cmp(a.0)))?;
+        Some(Self { percent: rows().map(|(_, line)| line.own_percent).sum(), most })
+    }
+}
+
 #[cfg(test)]
 impl TopLine {
     /// Creates a row without name and weight.
@@ -100,6 +116,13 @@ impl TopLine {
             ColumnKey::Sym => Some(ColumnValue::Text(self.sym.clone())),
             key => self.group.get(key).cloned(),
         }
+    }
+
+    /// Returns whether it is a row of a function whose name is unknown.
+    pub(crate) fn is_unnamed_row(&self) -> bool {
+        let is_not_read = || matches!(self.kind, DsoKind::Interpreted(_)) && &*self.sym == NAME_NOT_READ;
+        let is_unknown = || matches!(self.state, SymState::Bounded | SymState::Unknown) && !self.sym.is_empty();
+        self.depth == 0 && (is_unknown() || is_not_read())
     }
 
     pub(crate) fn is_fork(&self) -> bool {
@@ -261,6 +284,15 @@ pub struct ViewAnswer {
     pub cpu_use: Option<CpuUse>,
 }
 
+/// The rows without names.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct UnnamedRows {
+    /// Their own share in percent.
+    pub(crate) percent: f64,
+    /// The first row of the DSO that most of them are in.
+    pub(crate) most: usize,
+}
+
 impl ViewAnswer {
     /// Converts a share of what is shown, in percent, to the displayed one.
     pub fn displayed(&self, percent: f64) -> f64 {
@@ -368,5 +400,33 @@ mod tests {
         assert_eq!(shares(false, ChainMode::Graph), [(40.0, 80.0), (40.0, 80.0)]);
         assert_eq!(shares(true, ChainMode::Graph), [(10.0, 20.0), (10.0, 20.0)]);
         assert_eq!(shares(true, ChainMode::Fractal), [(10.0, 20.0), (10.0, 80.0)]);
+    }
+
+    #[test]
+    fn a_function_whose_name_was_not_read_has_no_name() {
+        let line = |kind, sym: &str| TopLine { kind, sym: sym.into(), state: SymState::Known, ..TopLine::staged(1) };
+        let js = DsoKind::Interpreted(crate::record::interpreted::Language::JavaScript);
+        assert!(line(js, NAME_NOT_READ).is_unnamed_row());
+        let named = [line(js, "hotCompute (svc.js)"), line(DsoKind::File, NAME_NOT_READ)];
+        assert!(named.iter().all(|line| !line.is_unnamed_row()));
+    }
+
+    #[test]
+    fn rows_without_names_are_summed_and_most_are_in_one_dso() {
+        let row = |path: &str, own_percent, state| TopLine {
+            sym: "0x1".into(),
+            dso_path: path.into(),
+            own_percent,
+            state,
+            ..TopLine::staged(1)
+        };
+        let lines = [
+            row("/known", 50.0, SymState::Known),
+            row("/b", 4.0, SymState::Bounded),
+            row("/a", 3.0, SymState::Unknown),
+            row("/a", 2.0, SymState::Bounded),
+        ];
+        assert_eq!(UnnamedRows::of(&lines), Some(UnnamedRows { percent: 9.0, most: 2 }));
+        assert_eq!(UnnamedRows::of(&lines[..1]), None);
     }
 }

@@ -8,6 +8,7 @@ use crate::ingest::derived::softirq_times::HandlerTimes;
 use crate::ingest::tracepoints;
 use crate::machine::sampler::HostView;
 use crate::machine::triage::Look;
+use crate::query::answer::UnnamedRows;
 use crate::query::{Age, Answer, Question};
 use crate::session::Origin;
 use crate::ui::app::App;
@@ -133,6 +134,7 @@ impl App {
         let Self { model, views, .. } = self;
         let had_nothing = model.context.samples_nothing();
         let before = std::mem::replace(&mut model.context.answer, answer.clone());
+        model.context.unnamed = UnnamedRows::of(&answer.view.lines);
         if let Some(event) = model.context.sampled_event().filter(|_| had_nothing) {
             // Show the first event that is started in a session without samples.
             model.selection.event = event;

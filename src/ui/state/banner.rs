@@ -8,7 +8,6 @@ use crate::panel::unit::percent;
 use crate::profile::frames::SymState;
 use crate::query::TopLine;
 use crate::query::unnamed::name_remedy;
-use crate::record::interpreted::NAME_NOT_READ;
 use crate::session::{DsoKind, Origin};
 use crate::ui::state::{BannerSubject, Model, Tab};
 
@@ -68,16 +67,11 @@ impl Model {
         if self.frame.tab != Tab::Top {
             return None;
         }
-        let rows = || self.context.answer.view.lines.iter().filter(|line| is_unnamed(line));
-        let share: f64 = rows().map(|line| line.own_percent).sum();
-        let mut paths: hashbrown::HashMap<&str, (f64, &TopLine)> = hashbrown::HashMap::new();
-        for line in rows() {
-            paths.entry(&line.dso_path).or_insert((0.0, line)).0 += line.own_percent;
-        }
-        let (path, (_, line)) = paths.into_iter().max_by(|a, b| a.1.0.total_cmp(&b.1.0).then_with(|| b.0.cmp(a.0)))?;
-        let text = format!("{} without names, most in {}", percent(share), self.why_unnamed(line));
-        let banner = Banner { text, more: String::new(), urgent: false, of: BannerSubject::Unnamed(path.to_owned()) };
-        (share > UNNAMED_PERCENT).then_some(banner)
+        let rows = self.context.unnamed.as_ref().filter(|rows| rows.percent > UNNAMED_PERCENT)?;
+        let line = self.context.answer.view.lines.get(rows.most)?;
+        let text = format!("{} without names, most in {}", percent(rows.percent), self.why_unnamed(line));
+        let of = BannerSubject::Unnamed(line.dso_path.to_string());
+        Some(Banner { text, more: String::new(), urgent: false, of })
     }
 
     pub(crate) fn why_unnamed(&self, line: &TopLine) -> String {
@@ -136,32 +130,13 @@ impl Model {
     /// Goes to a DSO's first unsymbolized row, and shows how to symbolize it.
     pub(crate) fn go_to_unnamed(&mut self, path: &str) {
         let answer = self.context.answer.clone();
-        let Some(at) = answer.view.lines.iter().position(|line| is_unnamed(line) && &*line.dso_path == path) else {
+        let Some(at) = answer.view.lines.iter().position(|line| line.is_unnamed_row() && &*line.dso_path == path)
+        else {
             return;
         };
         self.top.go(at, &answer);
         let line = &answer.view.lines[at];
         let remedy = name_remedy(line.kind, path);
         self.say(format!("{}: {remedy}", self.why_unnamed(line)));
-    }
-}
-
-pub(crate) fn is_unnamed(line: &TopLine) -> bool {
-    let is_not_read = matches!(line.kind, DsoKind::Interpreted(_)) && &*line.sym == NAME_NOT_READ;
-    let is_unknown = matches!(line.state, SymState::Bounded | SymState::Unknown) && !line.sym.is_empty();
-    line.depth == 0 && (is_unknown || is_not_read)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::record::interpreted::Language;
-
-    #[test]
-    fn a_function_whose_name_was_not_read_has_no_name() {
-        let line = |kind, sym: &str| TopLine { kind, sym: sym.into(), state: SymState::Known, ..TopLine::staged(1) };
-        let js = DsoKind::Interpreted(Language::JavaScript);
-        assert!(is_unnamed(&line(js, NAME_NOT_READ)));
-        assert!(!is_unnamed(&line(js, "hotCompute (svc.js)")) && !is_unnamed(&line(DsoKind::File, NAME_NOT_READ)));
     }
 }

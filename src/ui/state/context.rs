@@ -11,7 +11,7 @@ use crate::machine::findings::CpuFinding;
 use crate::machine::sampler::HostView;
 use crate::machine::table::CpuFacts;
 use crate::panel::charset::Charset;
-use crate::query::answer::{EventInfo, Meter};
+use crate::query::answer::{EventInfo, Meter, UnnamedRows};
 use crate::query::cpus::CpuAnswer;
 use crate::query::rows::partner::PairKind;
 use crate::query::{Answer, Partner};
@@ -49,6 +49,8 @@ impl Default for ProgramCall {
 pub struct SessionContext {
     pub info: Info,
     pub answer: Arc<Answer>,
+    /// The answer's rows without names: several parts of each frame depend on them.
+    pub(crate) unnamed: Option<UnnamedRows>,
     pub(crate) host: Option<Arc<HostView>>,
     /// The time in softirqs, and whether it is being measured.
     pub(crate) times: Option<Arc<HandlerTimes>>,

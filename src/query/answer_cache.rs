@@ -59,6 +59,8 @@ pub struct AnswerCache {
 #[derive(Debug)]
 struct CachedTable {
     top: Top,
+    /// The number of rows that are sorted by name, too.
+    seen: usize,
     diff: Option<(Top, Vec<(SideRow, RowDiff)>)>,
 }
 
@@ -139,9 +141,7 @@ impl AnswerCache {
             self.baseline_rows.apply(of, &changes, AggregateRole::Shown);
             Some((of, baseline, before))
         });
-        if is_changed {
-            self.table = None;
-        }
+        self.table = self.table.take().filter(|table| !is_changed && table.seen >= seen_rows(question));
         let compared = old.as_ref().map(|(of, baseline, before)| {
             let side = |data: Data<'_>, aggregate: &Aggregate, now: bool| {
                 let is_other = baseline.other && !now;
@@ -368,6 +368,13 @@ fn seconds(data: Data<'_>, (first, last): (u64, u64), question: &Question, basel
     ns as f64 / 1e9
 }
 
+/// Returns how many of a question's rows can be seen before the next question, with room to scroll.
+fn seen_rows(question: &Question) -> usize {
+    /// More than a screen, and than the rows that keep their places.
+    const MARGIN: usize = 600;
+    question.first_line.saturating_add(2 * question.height).saturating_add(MARGIN).min(MAX_ROWS)
+}
+
 struct AnswerJob<'a> {
     data: Data<'a>,
     question: &'a Question,
@@ -389,9 +396,10 @@ impl AnswerJob<'_> {
 
     fn table(&self, rows: &mut KeptRows, before: &mut KeptRows) -> CachedTable {
         let Some(Compared { baseline, old, new }) = &self.compared else {
-            let first = RowLimit::First(MAX_ROWS);
+            let seen = seen_rows(self.question);
+            let first = RowLimit::Screen { rows: MAX_ROWS, seen };
             let top = rows.top(self.data, self.aggregate, self.partner, &self.question.top, first);
-            return CachedTable { top, diff: None };
+            return CachedTable { top, seen, diff: None };
         };
         let mut spec = self.question.top.clone();
         if baseline.other {
@@ -404,7 +412,7 @@ impl AnswerJob<'_> {
         let then = before.top(old.data, old.aggregate, None, &spec, all);
         let new = TableSide { data: self.data, top: &top, side: *new };
         let rows = compare(new, TableSide { data: old.data, top: &then, side: old.side }, &spec, baseline.per);
-        CachedTable { top, diff: Some((then, rows)) }
+        CachedTable { top, seen: MAX_ROWS, diff: Some((then, rows)) }
     }
 
     fn lines(&self, table: &CachedTable, rows: &mut KeptRows) -> ScreenLines {

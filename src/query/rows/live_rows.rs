@@ -247,16 +247,17 @@ impl LiveRows {
 
     /// Returns the requested rows in order. It has only the groups they need, and no sites.
     pub(crate) fn top(&mut self, data: Data<'_>, fold: &Aggregate, spec: &TopSpec, keep: RowLimit) -> Top {
-        let (RowLimit::First(n) | RowLimit::All { sorted: n }) = keep;
+        let (n, named) = (keep.first(), keep.named());
         let sym = |label| self.labels.symbol(data, label);
         let by = RowOrder { spec, symbol: sym, groups: &self.grouping.groups, partner: self.partner };
-        self.top_k.sort(&self.rows, n, &by);
-        let first = self.top_k.rows();
-        let mut some = first[..n.min(first.len())].to_vec();
+        let mut some = self.top_k.sort(&self.rows, (n, named), &by);
         if let RowLimit::All { .. } = keep {
-            some.extend(&first[some.len()..]);
-            let rest = (0..self.rows.len() as u32).filter(|at| !self.top_k.has(*at));
+            let mut is_listed = vec![false; self.rows.len()];
+            some.iter().for_each(|at| is_listed[*at as usize] = true);
+            let rest = (0..self.rows.len() as u32).filter(|at| !is_listed[*at as usize]);
             some.extend(rest.filter(|at| !self.rows[*at as usize].children.is_zero()));
+        } else {
+            some.truncate(n);
         }
         let mut top = Top {
             rows: Vec::with_capacity(some.len()),

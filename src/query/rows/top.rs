@@ -73,11 +73,35 @@ pub struct Top {
 pub enum RowLimit {
     /// The first ones, sorted.
     First(usize),
+    /// The first ones by weight. Rows of equal weights are sorted by name among those that can be seen.
+    Screen {
+        /// The number of rows.
+        rows: usize,
+        /// The number of rows that can be seen.
+        seen: usize,
+    },
     /// All of them; only the first are sorted.
     All {
         /// The number of sorted rows.
         sorted: usize,
     },
+}
+
+impl RowLimit {
+    /// Returns the number of rows in order.
+    pub(super) fn first(self) -> usize {
+        match self {
+            Self::First(n) | Self::Screen { rows: n, .. } | Self::All { sorted: n } => n,
+        }
+    }
+
+    /// Returns the number of rows that are sorted by name where their weights are equal.
+    pub(super) fn named(self) -> usize {
+        match self {
+            Self::First(n) | Self::All { sorted: n } => n,
+            Self::Screen { rows, seen } => seen.min(rows),
+        }
+    }
 }
 
 /// Returns the bit of a label in a Bloom filter of a path's labels.
@@ -164,14 +188,12 @@ impl Top {
             RowOrder { spec, symbol: |label| self.symbol(data, label), groups: &self.groups, partner: self.partner };
         let order = |a: &TopRow, b: &TopRow| by.compare(a, b);
         // A screen shows the first of very many rows, so these are selected before sorting.
-        let first = match keep {
-            RowLimit::First(n) | RowLimit::All { sorted: n } => n.min(rows.len()),
-        };
+        let first = keep.first().min(rows.len());
         if first < rows.len() {
             rows.select_nth_unstable_by(first, order);
         }
-        if let RowLimit::First(n) = keep {
-            rows.truncate(n);
+        if let RowLimit::First(_) | RowLimit::Screen { .. } = keep {
+            rows.truncate(first);
         }
         rows[..first].sort_unstable_by(order);
         for row in rows.iter_mut().filter(|row| row.id == 0) {

@@ -35,6 +35,7 @@ pub mod trie;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 
 use chain::{BROKEN, Chain, Fingerprint, MapGenerations, SharedWords};
@@ -103,6 +104,7 @@ pub struct Profile {
     /// The stacks of a sample's own words.
     nodes: Vec<NodeId>,
     births: renames::FirstSeenLog,
+    renamed_sites: Mutex<renames::RenamedSites>,
     /// Changes when ids are renumbered, which invalidates all derived data.
     epoch: u64,
     /// For each event the unit of its periods, and whether they are durations.

@@ -1,6 +1,8 @@
 //! The journal of names: frames whose symbol or inlined functions changed, and the first moment at which each can be in
 //! a stack. Views that depend on names update only what is newer than that.
 
+use std::ops::Range;
+
 use rustc_hash::FxHashMap;
 
 use super::{NodeId, Profile, SiteId};
@@ -87,6 +89,17 @@ pub(crate) struct RenamedFrames {
     pub(crate) before: FxHashMap<u32, FormerNames>,
     /// No stack, site or sample before these contains one of them.
     pub(crate) born: FirstSeen,
+    /// The entries of the journal that name them.
+    names: Range<u64>,
+}
+
+/// The sites that were found for renamed frames last: several views of one answer follow the same names.
+#[derive(Debug, Default)]
+pub(super) struct RenamedSites {
+    /// The profile's epoch, the entries of the journal, and the numbers of stacks and sites.
+    of: (u64, Range<u64>, usize, usize),
+    /// In ascending order.
+    sites: Vec<u32>,
 }
 
 impl RenamedFrames {
@@ -96,16 +109,34 @@ impl RenamedFrames {
 
     /// Returns the sites below `known` whose stacks contain such a frame.
     pub(crate) fn sites(&self, profile: &Profile, known: usize) -> Vec<u32> {
+        if self.is_empty() {
+            return Vec::new();
+        }
+        let of = (profile.epoch, self.names.clone(), profile.trie.len(), profile.sites.len());
+        let mut last = profile.renamed_sites.lock();
+        if last.of != of {
+            *last = RenamedSites { of, sites: self.all_sites(profile) };
+        }
+        let count = last.sites.partition_point(|site| (*site as usize) < known);
+        last.sites[..count].to_vec()
+    }
+
+    fn all_sites(&self, profile: &Profile) -> Vec<u32> {
+        // One bit per frame: looking up each stack's frame in the map takes several times as long.
+        let mut frames = vec![0_u64; profile.frames.len().div_ceil(64)];
+        self.before.keys().for_each(|frame| frames[*frame as usize / 64] |= 1 << (frame % 64));
+        let is_renamed = |frame: u32| frames.get(frame as usize / 64).is_some_and(|word| word >> (frame % 64) & 1 != 0);
         let first = self.born.node.max(1);
         let mut nodes: Vec<bool> = Vec::with_capacity(profile.trie.len().saturating_sub(first as usize));
         for n in first..profile.trie.len() as u32 {
             let above = profile.trie.parent(NodeId(n)).0.checked_sub(first);
-            let has = above.is_some_and(|parent| nodes[parent as usize])
-                || self.before.contains_key(&profile.trie.frame(NodeId(n)).0);
+            let has = above.is_some_and(|parent| nodes[parent as usize]) || is_renamed(profile.trie.frame(NodeId(n)).0);
             nodes.push(has);
         }
         let has = |stack: u32| stack.checked_sub(first).is_some_and(|at| nodes[at as usize]);
-        (self.born.site..known as u32).filter(|site| has(profile.sites.get(SiteId(*site)).stack.0)).collect()
+        (self.born.site..profile.sites.len() as u32)
+            .filter(|site| has(profile.sites.get(SiteId(*site)).stack.0))
+            .collect()
     }
 }
 
@@ -131,7 +162,8 @@ impl Profile {
         }
         before.retain(|frame, had| had.inlined.is_some() || self.frames.syms()[*frame as usize] != had.sym);
         let born = before.keys().min().map(|frame| self.births.of(*frame)).unwrap_or_default();
-        Some(RenamedFrames { before, born })
+        let names = names..self.frames.journal().end();
+        Some(RenamedFrames { before, born, names })
     }
 }
 

@@ -42,21 +42,26 @@ impl StableOrder {
         let ends = starts.iter().skip(1).copied().chain([lines.len()]);
         let blocks: Vec<(usize, usize)> = starts.iter().copied().zip(ends).take(ROWS).collect();
         let known = self.of.as_ref().is_some_and(|of| of.same_rows(question));
-        let place = |at: usize| self.places.get(&lines[at].id).copied().filter(|_| known);
-        let mut order: Vec<(usize, usize)> = Vec::with_capacity(blocks.len());
-        for block in blocks {
-            let stood = place(block.0);
-            let below = |above: &&(usize, usize)| {
-                stood.zip(place(above.0)).is_some_and(|(own, other)| own < other)
-                    && figure(of(&lines[above.0])) == figure(of(&lines[block.0]))
-                    && !are_apart(weight(&lines[above.0]), weight(&lines[block.0]))
+        let row = |(at, _): &(usize, usize)| {
+            let line = &lines[*at];
+            (self.places.get(&line.id).copied().filter(|_| known), figure(of(line)), weight(line))
+        };
+        let rows: Vec<(Option<usize>, (i64, bool), Acc)> = blocks.iter().map(row).collect();
+        let mut order: Vec<usize> = Vec::with_capacity(blocks.len());
+        for (own, (stood, shown, own_weight)) in rows.iter().enumerate() {
+            let below = |above: &&usize| {
+                let (place, figure, weight) = &rows[**above];
+                stood.zip(*place).is_some_and(|(own, other)| own < other)
+                    && figure == shown
+                    && !are_apart(*weight, *own_weight)
             };
             let up = order.iter().rev().take_while(below).count();
-            order.insert(order.len() - up, block);
+            order.insert(order.len() - up, own);
         }
         if !order.is_sorted() {
-            let rest = order.iter().map(|(_, end)| *end).max().unwrap_or(0);
-            let moved: Vec<TopLine> = order.iter().flat_map(|(from, end)| lines[*from..*end].iter().cloned()).collect();
+            let rest = blocks.last().map_or(0, |(_, end)| *end);
+            let parts = order.iter().map(|own| blocks[*own]);
+            let moved: Vec<TopLine> = parts.flat_map(|(from, end)| lines[from..end].iter().cloned()).collect();
             lines.splice(..rest, moved);
         }
         let rows = lines.iter().filter(|line| line.depth == 0).take(ROWS);

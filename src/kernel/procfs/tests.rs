@@ -18,6 +18,34 @@ fn queries_find_what_the_text_has() {
 }
 
 #[test]
+fn names_of_known_files_are_those_of_the_caller() {
+    let pid = std::process::id() as i32;
+    let is_library = |map: &ProcMapping| map.name.ends_with(b"/libc.so.6");
+    let Some(known) = exec_maps(pid).into_iter().find(is_library) else { return };
+    let file = (known.major, known.minor, known.inode);
+    let named = exec_maps_by(pid, |of| (of == file).then_some(&b"/known"[..]));
+    let found = named.iter().find(|map| map.start == known.start).expect("still mapped");
+    // By the text of maps, the kernel's names come with the rest.
+    assert!(found.name == b"/known" || *found == known, "{found:?}");
+    assert!(named.iter().any(|map| map.name == b"[vdso]"), "other names are requested");
+}
+
+#[test]
+fn a_process_with_several_threads_is_told_from_others() {
+    let own = std::process::id() as i32;
+    let (leave, wait) = std::sync::mpsc::channel::<()>();
+    let thread = std::thread::spawn(move || wait.recv().is_err());
+    assert!(has_other_threads(own));
+    drop(leave);
+    assert!(thread.join().expect("ended"));
+    let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("a process");
+    let has_several = has_other_threads(child.id() as i32);
+    child.kill().expect("killed");
+    child.wait().expect("ended");
+    assert!(!has_several && !has_other_threads(i32::MAX));
+}
+
+#[test]
 fn maps_lines() {
     let m = parse_maps_line(b"55fef7be6000-55fef7ca7000 r-xp 0002f000 fe:00 247003   /usr/bin/a b (deleted)")
         .expect("line");

@@ -13,11 +13,12 @@ use crate::perfdata::build_ids::IdentifiedFile;
 use crate::record::interpreted::{self, FUNCTION_LEN, Language};
 use crate::record::kinds::{BuildId, FileId, Header, Mmap, Record, split, types};
 use crate::record::{Layout, SampleId};
+use crate::session::dso::NamedFunction;
 
 /// The functions named so far by their addresses, and the processes that have their mapping.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RecordedFunctions {
-    functions: BTreeMap<u64, Arc<str>>,
+    functions: BTreeMap<u64, NamedFunction>,
     processes: BTreeSet<(i32, Language)>,
 }
 
@@ -28,8 +29,8 @@ impl RecordedFunctions {
         }
         let Ok(Some((header, body, _))) = split(record) else { return };
         match Record::decode(header, body, false) {
-            Ok(Record::Ksymbol { addr, name, .. }) if Language::of_address(addr).is_some() => {
-                self.functions.insert(addr & !(FUNCTION_LEN - 1), String::from_utf8_lossy(name).into());
+            Ok(Record::Ksymbol { addr, name, source, .. }) if Language::of_address(addr).is_some() => {
+                self.functions.insert(addr & !(FUNCTION_LEN - 1), NamedFunction::of_record(name, source));
             }
             Ok(Record::Mmap(Mmap { pid, name, .. })) => {
                 self.processes.extend(Language::of_dso(name).map(|language| (pid, language)));
@@ -42,8 +43,9 @@ impl RecordedFunctions {
     /// Appends their records again, for another file of the recording.
     pub(crate) fn repeat(&self, layout: Layout, out: &mut Vec<u8>) {
         let trailer = |pid| layout.encode_trailer(&SampleId { pid, tid: pid, time: 0, id: 0, cpu: 0 });
-        for (address, name) in &self.functions {
-            interpreted::encode_function(out, *address, name, &trailer(-1));
+        for (address, function) in &self.functions {
+            let source = function.source.as_deref();
+            interpreted::encode_function(out, *address, &function.name, source, &trailer(-1));
         }
         for (pid, language) in &self.processes {
             interpreted::encode_mapping(out, *language, *pid, &trailer(*pid));
@@ -54,7 +56,7 @@ impl RecordedFunctions {
     pub(crate) fn put_in_cache(&self) -> Vec<io::Result<IdentifiedFile>> {
         let of = |language| {
             let own = self.functions.iter().filter(|(address, _)| Language::of_address(**address) == Some(language));
-            own.map(|(address, name)| (interpreted::to_dso(*address), name.clone())).collect::<Vec<_>>()
+            own.map(|(address, function)| (interpreted::to_dso(*address), function.name.clone())).collect::<Vec<_>>()
         };
         Language::ALL.into_iter().filter_map(|language| put_in_cache(language, &of(language))).collect()
     }
@@ -147,6 +149,7 @@ mod tests {
     use object::{Object, ObjectSymbol};
 
     use super::*;
+    use crate::record::interpreted::FunctionSource;
 
     #[test]
     fn symbols_in_the_cache_are_found_by_their_build_id() {
@@ -169,7 +172,9 @@ mod tests {
     #[test]
     fn functions_are_repeated_for_the_next_file() {
         let (layout, mut bytes) = (Layout::default(), Vec::new());
-        interpreted::encode_function(&mut bytes, Language::Python.address(2), "spin (app.py)", &[]).expect("short");
+        let source = FunctionSource { file: "/srv/app.py".into(), first: 3, last: 9, pid: 7, uid: 1000 };
+        let address = Language::Python.address(2);
+        interpreted::encode_function(&mut bytes, address, "spin (app.py)", Some(&source), &[]).expect("short");
         interpreted::encode_mapping(&mut bytes, Language::Python, 7, &[]).expect("short");
         interpreted::encode_mapping(&mut bytes, Language::Php, 8, &[]).expect("short");
         let mut functions = RecordedFunctions::default();
@@ -183,7 +188,8 @@ mod tests {
         functions.repeat(layout, &mut again);
         let mut read = RecordedFunctions::default();
         follow(&mut read, &again);
-        assert_eq!(read.functions.values().map(|name| &**name).collect::<Vec<_>>(), ["spin (app.py)"]);
+        let named = NamedFunction { name: "spin (app.py)".into(), source: Some(Arc::new(source)) };
+        assert_eq!(read.functions.values().collect::<Vec<_>>(), [&named]);
         assert_eq!(read.processes.into_iter().collect::<Vec<_>>(), [(7, Language::Python), (8, Language::Php)]);
     }
 }

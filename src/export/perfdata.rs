@@ -303,7 +303,9 @@ fn identified_files(moment: &Snapshot) -> Vec<IdentifiedFile> {
         let dso = moment.dsos.get(*dso);
         if let DsoKind::Interpreted(language) = dso.kind {
             // Without it, perf does not name these functions.
-            return functions::put_in_cache(language, &dso.functions.all()).and_then(Result::ok);
+            let functions = dso.functions.all();
+            let names: Vec<_> = functions.into_iter().map(|(at, function)| (at, function.name)).collect();
+            return functions::put_in_cache(language, &names).and_then(Result::ok);
         }
         identified(dso, &options)
     };

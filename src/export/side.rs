@@ -47,8 +47,9 @@ impl<'a> SideWriter<'a> {
         if !std::mem::replace(&mut self.is_named, true) {
             for dso in self.dsos.all() {
                 let DsoKind::Interpreted(language) = dso.kind else { continue };
-                for (at, name) in dso.functions.all() {
-                    interpreted::encode_function(out, language.address_of(at), &name, &trailer(-1, -1));
+                for (at, function) in dso.functions.all() {
+                    let (address, source) = (language.address_of(at), function.source.as_deref());
+                    interpreted::encode_function(out, address, &function.name, source, &trailer(-1, -1));
                 }
             }
         }

@@ -3,6 +3,7 @@
 
 mod written;
 
+use super::interpreted::HAS_SOURCE;
 pub use super::types;
 pub(crate) use written::encode_task;
 pub use written::{encode, encode_cgroup, encode_comm};
@@ -264,6 +265,8 @@ pub enum Record<'a> {
         unregister: bool,
         /// The name in /proc/kallsyms.
         name: &'a [u8],
+        /// Of an interpreted function, the bytes that begin with its source; else empty.
+        source: &'a [u8],
     },
     /// A cgroup that was created, or existed when recording began.
     Cgroup {
@@ -358,7 +361,9 @@ impl<'a> Record<'a> {
             types::UNTHROTTLE => Self::Unthrottle { time: c.u64("time")?, id: c.u64("id")? },
             types::KSYMBOL => {
                 let (addr, len, flags) = (c.u64("address")?, c.u32("length")?, c.u32("flags")?);
-                Self::Ksymbol { addr, len, unregister: flags >> 16 & 1 == 1, name: c.name() }
+                let (name, has_source) = (c.name(), flags >> 16 & u32::from(HAS_SOURCE) != 0);
+                let source = c.rest.get(name.len() + 1..).filter(|_| has_source).unwrap_or_default();
+                Self::Ksymbol { addr, len, unregister: flags >> 16 & 1 == 1, name, source }
             }
             types::BPF_EVENT => {
                 let (kind, id) = (c.u32("type")? & 0xffff, c.u32("id")?);

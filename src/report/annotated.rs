@@ -15,7 +15,7 @@ pub fn json(listing: &Listing, hits: &Hits, rows: &[ListingRow], event: &str) ->
             ListingRow::Code { index, own, percent } => {
                 let one = &listing.instructions[*index];
                 Some(json!({
-                    "address": listing.linked(one.at),
+                    "address": (!listing.is_script).then(|| listing.linked(one.at)),
                     "text": one.text,
                     "bytes": hex(&one.bytes),
                     "samples": own.samples,

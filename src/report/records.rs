@@ -97,7 +97,7 @@ fn of_record(told: &RecordRow<'_>, record: &Record<'_>) -> Option<String> {
             let id = told.layout.trailer(told.body).unwrap_or_default().id;
             format!(": id:{id}: lost samples :{lost}")
         }
-        Record::Ksymbol { addr, len, unregister, name: symbol } => {
+        Record::Ksymbol { addr, len, unregister, name: symbol, .. } => {
             let kind = Fields(told.body).u16(12);
             format!(" addr {addr:x} len {len} type {kind} flags {:#x} name {}", u8::from(*unregister), name(symbol))
         }

@@ -5,6 +5,7 @@ use crate::record::interpreted::Language;
 use crate::record::kinds::{Mmap, TaskRecord};
 use crate::record::sample::{CONTEXT_MAX, CONTEXT_USER, u64s};
 
+use super::dso::NamedFunction;
 use super::host::{Host, Thread};
 use super::hosts::HostId;
 use super::maps::Map;
@@ -24,9 +25,9 @@ impl Session {
                 self.note(time, SideBandEvent::Cgroup { id: *id, path: path.clone() });
                 self.here_mut().groups.insert(*id, path);
             }
-            Record::Ksymbol { addr, len, unregister: false, name } => {
+            Record::Ksymbol { addr, len, unregister: false, name, source } => {
                 if let Some(language) = Language::of_address(*addr) {
-                    return self.dsos.learn_function(language, *addr, name);
+                    return self.dsos.learn_function(language, *addr, NamedFunction::of_record(name, source));
                 }
                 let (start, len) = (*addr, u64::from(*len));
                 self.mmap(&Mmap { pid: -1, start, len, pgoff: start, prot: 4, name, ..Mmap::default() }, time);

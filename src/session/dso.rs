@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use hashbrown::HashMap;
 
 use crate::perfdata::build_ids::IdentifiedFile;
-use crate::record::interpreted::{self, FUNCTION_LEN, Language};
+use crate::record::interpreted::{self, FUNCTION_LEN, FunctionSource, Language};
 use crate::record::kinds::{BuildId, FileId, Mmap};
 
 use super::hosts::HostId;
@@ -89,28 +89,47 @@ pub struct Dso {
 #[derive(Clone, Debug, Default)]
 pub struct FunctionNames(Option<Arc<RwLock<NameMap>>>);
 
-type NameMap = BTreeMap<u64, Arc<str>>;
+type NameMap = BTreeMap<u64, NamedFunction>;
+
+/// An interpreted function's name, and where its source is, if its lines are known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NamedFunction {
+    pub(crate) name: Arc<str>,
+    pub(crate) source: Option<Arc<FunctionSource>>,
+}
+
+impl NamedFunction {
+    /// Returns the function that a record names; `source` begins with its source, or is empty.
+    pub(crate) fn of_record(name: &[u8], source: &[u8]) -> Self {
+        let source = FunctionSource::decode(source).map(Arc::new);
+        Self { name: String::from_utf8_lossy(name).into(), source }
+    }
+}
 
 impl FunctionNames {
-    /// Returns the name of the function that has an address.
-    pub(crate) fn find(&self, address: u64) -> Option<Arc<str>> {
+    /// Returns the function that has an address.
+    pub(crate) fn find(&self, address: u64) -> Option<NamedFunction> {
         self.0.as_ref()?.read().unwrap_or_else(PoisonError::into_inner).get(&(address & !(FUNCTION_LEN - 1))).cloned()
     }
 
     /// Returns all functions, in order of their addresses.
-    pub(crate) fn all(&self) -> Vec<(u64, Arc<str>)> {
+    pub(crate) fn all(&self) -> Vec<(u64, NamedFunction)> {
         let read = |names: &Arc<RwLock<NameMap>>| {
             let names = names.read().unwrap_or_else(PoisonError::into_inner);
-            names.iter().map(|(address, name)| (*address, name.clone())).collect()
+            names.iter().map(|(address, function)| (*address, function.clone())).collect()
         };
         self.0.as_ref().map(read).unwrap_or_default()
     }
 
-    fn learn(&mut self, address: u64, name: Arc<str>) {
+    /// Adds a function. Its lines may be known later than its name.
+    pub(crate) fn learn(&mut self, address: u64, mut function: NamedFunction) {
         let names = self.0.get_or_insert_default();
         let mut names = names.write().unwrap_or_else(PoisonError::into_inner);
+        let start = address & !(FUNCTION_LEN - 1);
         if names.len() < MAX_FUNCTIONS {
-            names.insert(address & !(FUNCTION_LEN - 1), name);
+            let known = || names.get(&start).and_then(|known| known.source.clone());
+            function.source = function.source.or_else(known);
+            names.insert(start, function);
         }
     }
 }
@@ -302,11 +321,10 @@ impl Dsos {
         self.list[dso.0 as usize].build_id.get_or_insert(id);
     }
 
-    /// Learns the name of an interpreted function.
-    pub(crate) fn learn_function(&mut self, language: Language, address: u64, name: &[u8]) {
+    /// Learns the name and the source of an interpreted function.
+    pub(crate) fn learn_function(&mut self, language: Language, address: u64, function: NamedFunction) {
         let dso = self.intern(1, language.dso().as_bytes(), FileId::None, None);
-        let name = String::from_utf8_lossy(name).into();
-        self.list[dso.0 as usize].functions.learn(interpreted::to_dso(address), name);
+        self.list[dso.0 as usize].functions.learn(interpreted::to_dso(address), function);
     }
 
     /// Returns a DSO that a text names.

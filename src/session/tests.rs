@@ -237,7 +237,8 @@ fn a_thread_that_ends_is_remembered_for_a_while() {
 
 #[test]
 fn code_that_the_kernel_makes_is_mapped() {
-    let ksymbol = |addr, unregister| Record::Ksymbol { addr, len: 0x100, unregister, name: b"bpf_prog_1_x" };
+    let ksymbol =
+        |addr, unregister| Record::Ksymbol { addr, len: 0x100, unregister, name: b"bpf_prog_1_x", source: b"" };
     let mut s = Session::new(Origin::Recorded);
     let first = 0xffff_ffff_c000_0000;
     s.apply(&ksymbol(first + 0x1000, true), 1);

@@ -158,7 +158,7 @@ impl Resolver {
             DsoKind::File | DsoKind::Vdso => self.in_file(dso, addr),
             DsoKind::Anon => self.jitted(dso, addr),
             DsoKind::Interpreted(_) => {
-                let (start, name) = (addr & !(FUNCTION_LEN - 1), dso.functions.find(addr)?);
+                let (start, name) = (addr & !(FUNCTION_LEN - 1), dso.functions.find(addr)?.name);
                 Some(Symbolized { start, end: start + FUNCTION_LEN, name, is_symbol: true })
             }
             DsoKind::Cut => Some(Symbolized::whole(dso)),

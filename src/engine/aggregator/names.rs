@@ -247,8 +247,8 @@ impl Aggregator {
         self.names.looked = Some((frames.len() as u32, frames.names()));
         syms.extend((*upto..frames.n_syms()).map(|sym| {
             let of = frames.sym(SymId(sym as u32));
-            let is_file = matches!(of.kind, DsoKind::File | DsoKind::Vdso);
-            is_file && self.names.seen.contains(&(of.shared_name(), of.dso_name.clone()))
+            let has_lines = matches!(of.kind, DsoKind::File | DsoKind::Vdso | DsoKind::Interpreted(_));
+            has_lines && self.names.seen.contains(&(of.shared_name(), of.dso_name.clone()))
         }));
         *upto = frames.n_syms();
         let list = frames.lineless(of.into_iter(), |sym| syms[sym.0 as usize]);

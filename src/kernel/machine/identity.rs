@@ -30,6 +30,11 @@ impl Identity {
         Self::alone(NOBODY)
     }
 
+    /// Returns a user without the rights of its groups, which are unknown.
+    pub(crate) fn of_user(uid: u32) -> Self {
+        Self::alone(uid)
+    }
+
     fn alone(uid: u32) -> Self {
         Self { uid, gid: NOBODY, groups: Arc::default() }
     }

@@ -37,7 +37,8 @@ pub fn text(listing: &Listing, hits: &Hits, rows: &[ListingRow], event: &str, co
     }
     let titles = cells("Percent", "Samples", "Period");
     let indent = titles.len() + 13;
-    out.push_str(&format!("{titles}    Address  Instruction\n"));
+    let (place, what) = if listing.is_script { ("Line", "Source") } else { ("Address", "Instruction") };
+    out.push_str(&format!("{titles} {place:>10}  {what}\n"));
     for row in rows {
         match row {
             ListingRow::Source { line, text, .. } => {
@@ -51,7 +52,7 @@ pub fn text(listing: &Listing, hits: &Hits, rows: &[ListingRow], event: &str, co
                     samples => cells(&format!("{percent:.2}"), &thousands(samples), &thousands(own.period)),
                 };
                 let bytes = if columns.bytes { format!("{:32}", hex(&one.bytes)) } else { String::new() };
-                let text = format!("{own} {:10x}  {bytes}{}", listing.linked(one.at), instruction(listing, *index));
+                let text = format!("{own} {:>10}  {bytes}{}", listing.place(*index), instruction(listing, *index));
                 out.push_str(text.trim_end());
                 out.push('\n');
             }

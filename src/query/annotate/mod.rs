@@ -171,14 +171,20 @@ impl Hits {
 pub fn rows(listing: &Listing, hits: &Hits, sources: bool) -> Vec<ListingRow> {
     let mut out = Vec::with_capacity(listing.instructions.len() * 2);
     let mut last: Option<&SourceLine> = None;
+    // Of a script, what has no line or no text is shown if it was sampled.
+    let is_bare = listing.sources.iter().all(|(_, text)| text.is_empty());
     for (index, instruction) in listing.instructions.iter().enumerate() {
-        if let Some(line) = instruction.line.as_ref().filter(|line| sources && last != Some(*line)) {
+        let has_source = sources && !listing.is_script;
+        if let Some(line) = instruction.line.as_ref().filter(|line| has_source && last != Some(*line)) {
             let text = listing.source(line).map(str::to_owned);
             out.push(ListingRow::Source { line: line.clone(), text });
             last = Some(line);
         }
         let end = listing.instructions.get(index + 1).map_or(listing.end, |next| next.at);
         let own = hits.within(instruction.at..end.max(instruction.at + 1));
+        if listing.is_script && own.samples == 0 && (is_bare || instruction.line.is_none()) {
+            continue;
+        }
         out.push(ListingRow::Code { index, own, percent: own.percent_of(&hits.own) });
     }
     out

@@ -58,6 +58,39 @@ fn samples_fall_on_instructions_and_sources_stand_between() {
 }
 
 #[test]
+fn lines_of_a_script_have_its_text_and_their_samples() {
+    let line = |n| Some(SourceLine { file: "a.py".into(), line: n });
+    let one = |at, line, text: &str| Instruction { at, line, text: text.into(), ..Instruction::default() };
+    let instructions = [(0x10, None, "(line not known)"), (0x13, line(4), "def f():"), (0x15, line(5), "    g()")]
+        .map(|(at, line, text)| one(at, line, text))
+        .into_iter()
+        .chain([one(0x17, line(6), "")])
+        .collect();
+    let whole = Listing {
+        start: 0x10,
+        end: 0x19,
+        is_script: true,
+        instructions,
+        sources: vec![("a.py".into(), vec!["import g".into()])],
+        ..Listing::default()
+    };
+    let acc = |n| Acc { samples: n, period: n };
+    let hits = |at| Hits { at: vec![(at, acc(1)), (0x15, acc(3))], own: acc(4), total: acc(8) };
+    let text = |listing: &Listing, hits: Hits| {
+        let rows = rows(listing, &hits, true);
+        let text = listing::text(listing, &hits, &rows, "clock", ListingColumns::default());
+        text.lines().skip(2).map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect::<Vec<_>>()
+    };
+    let title = "Percent Samples Line Source";
+    assert_eq!(text(&whole, hits(0x13)), [title, "25.00 1 4 def f():", "75.00 3 5 g()", "6"]);
+    let expected = [title, "25.00 1 (line not known)", "4 def f():", "75.00 3 5 g()", "6"];
+    assert_eq!(text(&whole, hits(0x11)), expected);
+    // Without the text, only lines with samples.
+    let bare = Listing { sources: vec![("a.py".into(), Vec::new())], ..whole };
+    assert_eq!(text(&bare, hits(0x13)), [title, "25.00 1 4 def f():", "75.00 3 5 g()"]);
+}
+
+#[test]
 fn periods_are_a_column_on_request() {
     let acc = Acc { samples: 3, period: 3_003_003 };
     let hits = Hits { at: vec![(0x12, acc)], own: acc, total: acc };

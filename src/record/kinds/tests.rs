@@ -98,7 +98,7 @@ fn each_type_by_hand() {
     assert_eq!(of(types::CGROUP, 0, &body(&[], &[77], b"/a\0b")), is(Record::Cgroup { id: 77, path: b"/a" }));
     for (flags, unregister) in [(0u32, false), (1 << 16, true), (2 << 16, false), (3 << 16, true), (1, false)] {
         let bytes = [&body(&[], &[0xabc], &[])[..], &body(&[64, flags], &[], b"f\0")].concat();
-        let want = Record::Ksymbol { addr: 0xabc, len: 64, unregister, name: b"f" };
+        let want = Record::Ksymbol { addr: 0xabc, len: 64, unregister, name: b"f", source: b"" };
         assert_eq!(of(types::KSYMBOL, 0, &bytes), is(want));
     }
     for (kind, unload) in [(1u32, false), (2, true), (3, false), (2 | 7 << 16, true), (1 | 2 << 16, false)] {

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use crate::panel::text::clean;
 use crate::profile::{FrameId, NodeId};
 use crate::query::Data;
-use crate::session::DsoId;
+use crate::session::{DsoId, DsoKind};
 use crate::symbols::code::{self, Instruction, Listing};
 use crate::symbols::lines::Lines;
 use crate::symbols::{Resolver, SymbolOptions};
@@ -41,7 +41,11 @@ impl SampledCode {
 
     /// Returns the function of a frame, and the index of its instruction.
     fn at(&mut self, data: Data<'_>, frame: FrameId) -> Option<(Arc<Listing>, usize)> {
-        let (id, at) = data.profile.frames.get(frame).place(&data.session.dsos);
+        let (id, mut at) = data.profile.frames.get(frame).place(&data.session.dsos);
+        if let DsoKind::Interpreted(_) = data.session.dsos.get(id).kind {
+            // A line has two addresses.
+            at &= !1;
+        }
         let sym = data.profile.frames.sym(data.profile.frames.sym_of(frame));
         sym.function.as_ref()?;
         if self.functions.len() >= MOST {

@@ -36,10 +36,7 @@ pub(crate) fn of(dso: &Dso, start: u64, end: u64, options: &SymbolOptions) -> Re
         DsoKind::Kernel | DsoKind::Module => of_kernel(dso, start, end, options),
         DsoKind::Bpf => Err("code of BPF programs is not available; try bpftool prog dump jited".to_owned()),
         DsoKind::Anon => Err("code of a JIT is not available after recording".to_owned()),
-        DsoKind::Interpreted(_) => {
-            Err("interpreted functions have no machine code; --interp both adds the interpreter's own functions"
-                .to_owned())
-        }
+        DsoKind::Interpreted(_) => Err("interpreted functions have no machine code".to_owned()),
         DsoKind::Unknown | DsoKind::Guest | DsoKind::Cut => Err("the file at this address is unknown".to_owned()),
     }
 }

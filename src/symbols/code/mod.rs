@@ -2,9 +2,11 @@
 
 mod arm;
 mod bytes;
+mod script;
 mod x86;
 
-use std::io::Read;
+use std::io::{self, Read};
+use std::path::Path;
 use std::sync::Arc;
 
 use object::Architecture;
@@ -14,7 +16,7 @@ use super::trust::door::{FileKind, TrustedUids};
 use super::trust::find_file::FileSearch;
 use super::trust::isolated::run_isolated;
 use super::{Resolver, SymbolOptions, Symbolized};
-use crate::session::Dso;
+use crate::session::{Dso, DsoKind};
 
 /// Where an instruction continues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,6 +53,8 @@ pub struct Listing {
     pub(crate) end: u64,
     /// Added to an address inside the DSO, it yields the linked address.
     pub(crate) linked: u64,
+    /// Whether it has the lines of a script in place of instructions.
+    pub(crate) is_script: bool,
     /// The function's instructions, sorted by address.
     pub instructions: Vec<Instruction>,
     /// Lines of the source files that were found, by file name, from line 1.
@@ -70,6 +74,9 @@ pub fn list(
     lines: &mut Lines,
     options: &SymbolOptions,
 ) -> Result<Listing, String> {
+    if let DsoKind::Interpreted(_) = dso.kind {
+        return script::list(dso, at, options);
+    }
     let Some(Symbolized { start, end, name, .. }) = resolver.resolve(dso, at) else {
         return Err("no known function at this address".to_owned());
     };
@@ -117,7 +124,8 @@ pub fn list(
         notes.push("no source text: the source files are not available".to_owned());
     }
     let linked = moved.wrapping_neg();
-    Ok(Listing { function: name, dso: dso.path.clone(), start, end, linked, instructions, sources, notes })
+    let (function, dso) = (name, dso.path.clone());
+    Ok(Listing { function, dso, start, end, linked, is_script: false, instructions, sources, notes })
 }
 
 /// Reads the source files that instructions name. The users who named them must be allowed to read them.
@@ -133,19 +141,31 @@ fn sources(
     names.sort_unstable();
     names.dedup();
     names.truncate(MAX_SOURCES);
-    let read = |name: Arc<str>| {
-        let file = places.source(std::path::Path::new(&*name), namers).ok()?;
-        // Reads no more than the size at opening: the file may keep growing.
-        let size = file.metadata().ok()?.len().min(FileKind::Source.limit());
-        let mut bytes = Vec::new();
-        file.take(size).read_to_end(&mut bytes).ok()?;
-        let text = String::from_utf8_lossy(&bytes);
-        Some((name, text.lines().map(str::to_owned).collect()))
-    };
+    let read = |name: Arc<str>| read_source(&mut places, &name, namers).ok().map(|lines| (name, lines));
     names.into_iter().filter_map(read).collect()
 }
 
+/// Returns the lines of a source file that these users name.
+fn read_source(places: &mut FileSearch<'_>, name: &str, namers: &TrustedUids) -> io::Result<Vec<String>> {
+    let file = places.source(Path::new(name), namers)?;
+    // Reads no more than the size at opening: the file may keep growing.
+    let size = file.metadata()?.len().min(FileKind::Source.limit());
+    let mut bytes = Vec::new();
+    file.take(size).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).lines().map(str::to_owned).collect())
+}
+
 impl Listing {
+    /// Returns where an instruction is: its linked address, or its line in a script.
+    pub(crate) fn place(&self, index: usize) -> String {
+        let one = &self.instructions[index];
+        match &one.line {
+            Some(line) if self.is_script => line.line.to_string(),
+            None if self.is_script => String::new(),
+            _ => format!("{:x}", self.linked(one.at)),
+        }
+    }
+
     /// Returns the linked address of an address inside the DSO, as objdump prints it.
     pub(crate) fn linked(&self, at: u64) -> u64 {
         at.wrapping_add(self.linked)

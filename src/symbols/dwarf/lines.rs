@@ -14,6 +14,7 @@ use super::split::SplitFiles;
 use crate::kernel::process::own_memory;
 use crate::kernel::procfs;
 use crate::perfdata::unpack::{UnpackBudget, UnpackError};
+use crate::record::interpreted;
 use crate::session::{Dso, DsoId, DsoKind};
 use crate::symbols::bytes::{Bytes, Part};
 use crate::symbols::debug_image::Image;
@@ -189,6 +190,14 @@ impl OneFile {
     }
 }
 
+/// Returns the interpreted function at an address, if the address has its line.
+fn of_script(dso: &Dso, at: u64) -> Option<InlinedFrame> {
+    let function = dso.functions.find(at)?;
+    let source = function.source?;
+    let line = interpreted::line_at(at, source.first)?;
+    Some(InlinedFrame { function: Some(function.name), line: Some(SourceLine { file: source.file.clone(), line }) })
+}
+
 fn shared(files: &mut FxHashSet<Arc<str>>, file: &str) -> Arc<str> {
     files.get(file).cloned().unwrap_or_else(|| {
         let fresh: Arc<str> = file.into();
@@ -267,8 +276,10 @@ impl Lines {
     }
 
     fn some_places(&mut self, dso: &Dso, at: Vec<u64>) -> Vec<Vec<InlinedFrame>> {
-        if !matches!(dso.kind, DsoKind::File | DsoKind::Vdso) {
-            return Vec::new();
+        match dso.kind {
+            DsoKind::File | DsoKind::Vdso => {}
+            DsoKind::Interpreted(_) => return at.iter().map(|at| Vec::from_iter(of_script(dso, *at))).collect(),
+            _ => return Vec::new(),
         }
         self.asked += at.len() as u32;
         if self.asked >= PATIENCE {
@@ -368,6 +379,7 @@ impl Lines {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::session::dso::NamedFunction;
     use crate::symbols::trust::find_file::tests::own_dso;
 
     #[inline(never)]
@@ -389,6 +401,25 @@ mod tests {
         let problems = lines.take_problems();
         assert!(problems.len() == 1 && problems[0].1.why.starts_with("no lines: its parser failed"), "{problems:?}");
         assert_eq!((lines.places(&dso, at), lines.take_problems(), lines.memory()), (vec![], vec![], 0));
+    }
+
+    #[test]
+    fn addresses_of_interpreted_functions_have_their_lines() {
+        let language = interpreted::Language::Python;
+        let mut dso = crate::session::Dsos::default().named(language.dso(), DsoKind::Interpreted(language));
+        let source = interpreted::FunctionSource { file: "/srv/app.py".into(), first: 3, last: 9, pid: 7, uid: 0 };
+        let function = NamedFunction { name: "spin (app.py)".into(), source: Some(source.into()) };
+        dso.functions.learn(interpreted::to_dso(language.address(2)), function);
+        let mut lines = Lines::new(SymbolOptions::live());
+        let mut line = |address: u64| {
+            let place = lines.places(&dso, interpreted::to_dso(address)).pop()?;
+            assert_eq!(place.function.as_deref(), Some("spin (app.py)"));
+            place.line.map(|line| (line.short(), line.file.to_string()))
+        };
+        let known = Some(("app.py:5".to_owned(), "/srv/app.py".to_owned()));
+        let address = interpreted::at_line(language.address(2), 3, 5);
+        assert_eq!([address, address - 1].map(&mut line), [known.clone(), known]);
+        assert_eq!([language.address(2), language.address(3)].map(&mut line), [None, None]);
     }
 
     #[test]

@@ -68,7 +68,7 @@ impl Unit for Misc {
             }
             // A function of a program, not of the kernel.
             Record::Ksymbol { addr, .. } if Language::of_address(*addr).is_some() => {}
-            Record::Ksymbol { addr, len, unregister, name: symbol } => {
+            Record::Ksymbol { addr, len, unregister, name: symbol, .. } => {
                 let kind = if *unregister { "symbol gone" } else { "symbol" };
                 self.add(time, kind, format!("{} at {addr:#x}, {len} bytes", name(symbol)));
             }

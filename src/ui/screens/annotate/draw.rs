@@ -81,7 +81,7 @@ fn body(screen: &Annotated, listing: &Listing, on: &mut Canvas<'_>) {
                     let share = format!("{percent:>6.2}");
                     on.put(1, y, &share, style(theme.share(*percent)));
                 }
-                on.put(8, y, &format!("{:>10x}", listing.linked(one.at)), style(theme.dim));
+                on.put(8, y, &format!("{:>10}", listing.place(*index)), style(theme.dim));
                 on.put(19, y, arrow_part(arrow, at), style(theme.key));
                 let mut x = 22;
                 if screen.bytes {

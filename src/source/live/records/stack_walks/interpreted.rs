@@ -276,7 +276,7 @@ impl InterpretedFrames {
         const _: () = assert!(FUNCTION_LEN == 1 << 16);
         let Some((layout, id)) = &self.round else { return };
         // A name is shorter than a record may be.
-        out.write(|out| interpreted::encode_function(out, address, label, &layout.encode_trailer(id)).is_some());
+        out.write(|out| interpreted::encode_function(out, address, label, None, &layout.encode_trailer(id)).is_some());
     }
 
     /// Writes the mapping of a sample's process if it has frames and no mapping. Records may be read before earlier ones

@@ -177,6 +177,79 @@ fn functions_that_are_dropped_at_once_have_no_wrong_names() {
     assert_eq!(other, None);
 }
 
+/// Two lines of a function burn 70 and 30 percent of its time, a third one calls C code.
+const LINES: &str = "
+import time
+
+def spin(seconds):
+    end = time.thread_time() + seconds
+    n = 0
+    while time.thread_time() < end: n += sum(range(300))
+
+def twice(
+    seconds,
+):
+    spin(seconds * .7)
+    # Not a line of code.
+    return [
+        spin(seconds * .3)]
+
+def alone():
+    end = time.thread_time() + 2
+    while True:
+        for i in range(300): i = i * 31 % 7; i = i * 31 % 7; i = i * 31 % 7; i = i * 31 % 7; i = i * 31 % 7; i = i * 31 % 7
+        for i in range(300): i = i * 31 % 7
+        if time.thread_time() > end: return
+
+end = time.thread_time() + 2
+while time.thread_time() < end: twice(.01)
+alone()
+";
+
+/// The lines of a function in a recording, each with the number of the function's own samples there; 0 without a line.
+fn lines_of(stage: &Stage, file: &Path, function: &str) -> Vec<(u64, u64)> {
+    let mut annotate = program();
+    annotate.args(["annotate", "--format", "json"]).arg(file).arg(function);
+    let json: serde_json::Value =
+        serde_json::from_slice(&run(stage.at_home(&mut annotate)).stdout).expect("one function, one event");
+    let lines = json["instructions"].as_array().expect("a list").iter();
+    lines.map(|one| (one["line"].as_u64().unwrap_or(0), one["samples"].as_u64().expect("a count"))).collect()
+}
+
+#[test]
+fn lines_of_python_have_their_shares() {
+    let Some(stage) = stage() else { return };
+    let script = stage.dir.path().join("lines.py");
+    std::fs::write(&script, LINES).expect("written");
+    let file = stage.dir.path().join("lines.data");
+    let mut record = program();
+    record.args(["record", "-q", "-e", "cpu-clock", "-F", "499", "-o"]).arg(&file).args(["--", "python3"]);
+    // The name of the script is relative to a directory.
+    run(stage.at_home(&mut record).arg("lines.py").current_dir(stage.dir.path()));
+    let own = lines_of(&stage, &file, "alone (lines.py)");
+    let total: u64 = own.iter().map(|(_, samples)| samples).sum();
+    let of = |line: u64| own.iter().filter(|(own, _)| *own == line).map(|(_, samples)| samples).sum::<u64>();
+    let share = |samples: u64| 100 * samples / total.max(1);
+    assert!(total > 400, "{own:?}");
+    // Six steps and one, and the loops themselves.
+    assert!((70..=90).contains(&share(of(20))) && (10..=30).contains(&share(of(21))), "{own:?}");
+    assert!(share(of(20) + of(21) + of(22)) > 85 && share(of(0)) < 10, "{own:?}");
+
+    let mut script = program();
+    script.args(["script", "-F", "comm,ip,sym,srcline", "-i"]).arg(&file);
+    let text = String::from_utf8_lossy(&run(stage.at_home(&mut script)).stdout).into_owned();
+    let blocks: Vec<&str> = text.split("\n\n").filter(|block| block.contains("twice (lines.py)")).collect();
+    let at = |line: &str| blocks.iter().filter(|block| block.contains(line)).count();
+    let (first, second) = (at("lines.py:12"), at("lines.py:15"));
+    assert!(blocks.len() > 400 && (first + second) * 10 > blocks.len() * 9, "{first} {second} {}", blocks.len());
+    assert!((66..=74).contains(&(100 * first / (first + second))), "{first} {second}");
+    // The text of the script is that of the file.
+    let mut annotate = program();
+    annotate.args(["annotate"]).arg(&file).arg("alone (lines.py)");
+    let text = String::from_utf8_lossy(&run(stage.at_home(&mut annotate)).stdout).into_owned();
+    assert!(text.contains("  for i in range(300): i = i * 31 % 7\n"), "{text}");
+}
+
 /// Puts the head of the list of interpreters into memory whose readers wait for ever (userfaultfd(2)).
 const BLOCKING: &str = "
 import ctypes, fcntl, mmap, struct
@@ -277,6 +350,40 @@ fn functions_of_php_are_in_order_and_perf_has_the_same_names() {
     }
     let share = share(&later, |stack| chains.iter().any(|chain| stack.iter().filter(is_own).eq(chain.iter())));
     assert!(share > 0.9, "{share}");
+}
+
+/// Two lines of a function burn 70 and 30 percent of its time; the interpreter does not write where it is in these.
+const PHP_LINES: &str = r#"<?php
+function alone($rounds) {
+    for ($x = $i = 0; $i < $rounds; $i++) {
+        $x = $x + 1; $x = $x ^ 7; $x = $x + 1; $x = $x ^ 7; $x = $x + 1; $x = $x ^ 7; $x = $x + 1; $x = $x ^ 7;
+        $x = $x + 1; $x = $x ^ 7;
+    }
+    return $x;
+}
+function used() { $all = getrusage(); return $all['ru_utime.tv_sec'] + $all['ru_utime.tv_usec'] / 1e6; }
+while (used() < 2) alone(100000);
+"#;
+
+#[test]
+fn lines_of_php_have_their_shares() {
+    if !cfg!(target_arch = "x86_64") || !allowed() || !installed("php") {
+        return;
+    }
+    let stage = Stage { dir: tempfile::tempdir().expect("a directory") };
+    let (script, file) = (stage.dir.path().join("lines.php"), stage.dir.path().join("lines.data"));
+    std::fs::write(&script, PHP_LINES).expect("written");
+    let mut record = program();
+    record.args(["record", "-q", "-e", "cpu-clock", "-F", "499", "-o"]).arg(&file).args(["--", "php"]).arg(&script);
+    run(stage.at_home(&mut record));
+    let own = lines_of(&stage, &file, "alone (lines.php)");
+    let total: u64 = own.iter().map(|(_, samples)| samples).sum();
+    let share =
+        |line: u64| own.iter().filter(|(own, _)| *own == line).map(|(_, n)| 100 * n / total.max(1)).sum::<u64>();
+    assert!(total > 400, "{own:?}");
+    // Eight operations, two, and the two of the loop.
+    assert!((50..=85).contains(&share(4)) && (8..=30).contains(&share(5)) && share(3) < 35, "{own:?}");
+    assert!(share(0) < 10 && share(3) + share(4) + share(5) > 85, "{own:?}");
 }
 
 /// Below `outer`, C code of Ruby calls back, and a fiber has its own stack.

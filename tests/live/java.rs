@@ -163,3 +163,27 @@ fn classes_that_are_dropped_have_no_wrong_names() {
     assert!(pairs.len() > 20, "{} of {}", pairs.len(), later.len());
     assert_eq!(pairs.iter().find(|(inner, outer)| inner != outer), None);
 }
+
+/// Lines of interpreted and of compiled functions, also of those that were inlined. The stream has no path of a file.
+#[test]
+fn functions_of_java_have_the_lines_of_their_calls() {
+    let Some(stage) = stage() else { return };
+    for java in [&[][..], &["-Xint"]] {
+        let file = stage.record("outer", &[], java);
+        let mut script = program();
+        script.args(["script", "--max-stack", "1024", "-F", "comm,ip,sym,srcline", "-i"]).arg(&file);
+        let text = String::from_utf8_lossy(&run(stage.at_home(&mut script)).stdout).into_owned();
+        let stacks: Vec<&str> = text.split("\n\n").filter(|block| block.contains("Chain.outer")).collect();
+        let later = &stacks[stacks.len() / 2..];
+        assert!(later.len() > 30, "{}", later.len());
+        for (function, line) in [("Chain.leaf", 14), ("Chain.middle", 20), ("Chain.outer", 23)] {
+            // The line of a frame is below it.
+            let at = |block: &&str| {
+                let mut lines = block.lines().skip_while(|frame| !frame.ends_with(function)).skip(1);
+                lines.next().is_some_and(|place| place.trim().ends_with(&format!("Chain.java:{line}")))
+            };
+            let share = share(later, at);
+            assert!(share > 0.9, "{java:?} {function}: {share} of {}\n{}", later.len(), later[0]);
+        }
+    }
+}

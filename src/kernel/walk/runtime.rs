@@ -74,6 +74,8 @@ pub(crate) struct RuntimeLayout {
     pub(crate) file: u8,
     /// The first instruction, relative to the code object.
     pub(crate) start: u8,
+    /// The pointer to the table of lines in a code object, which walks do not read.
+    pub(crate) line_table: u8,
     /// Bytes from a string's length to its state; without a state, those of its length.
     pub(crate) head: u8,
     /// The lowest bit of a string's kind, and the offsets of the characters of ASCII and of other strings.
@@ -155,6 +157,8 @@ pub(crate) struct GeneratedFrame {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum GeneratedKind {
     Blob,
+    /// A function of an interpreter, whose names are in walks, but not its lines.
+    Interpreted,
     /// A method of Java that is interpreted.
     Method,
     /// A function of JavaScript: where its compiled code is executed, `None` in the engine's own file.
@@ -192,6 +196,17 @@ pub(crate) fn method_cookie(constant: &[u8; METHOD_BYTES], symbols: [(u16, [u8; 
     };
     let hash = mix(mix(word(1), word(4)), word(5));
     (symbols.into_iter().fold(hash, |hash, one| mix(hash, symbol(one))) >> 32) as u32
+}
+
+/// Returns the hash of what identifies a function of CPython or PHP: its first line, flags and arguments, the addresses of
+/// its name and its file, and the number of the name's bytes and their start; `None` without a name.
+pub(crate) fn code_cookie([line, flags, arguments]: [u32; 3], strings: [u64; 2], name: Option<(u64, [u8; 64])>) -> u32 {
+    let hash = mix(mix(line.into(), strings[0]), strings[1]);
+    let hash = mix(hash, u64::from(flags) << 32 | u64::from(arguments));
+    let content = name.map_or(0, |(bytes, start)| {
+        start.as_chunks::<8>().0.iter().fold(bytes, |hash, word| mix(hash, u64::from_le_bytes(*word)))
+    });
+    (mix(hash, content) >> 32) as u32
 }
 
 /// Characters of a symbol that identify it.

@@ -1287,6 +1287,24 @@ INLINE long perl_frame(struct state *s, struct runtime *r)
 	return 0;
 }
 
+/* The operation that the innermost frame of PHP executes. The interpreter has it in a register, and writes it to the frame
+ * only before what may need it: it is near there. Odd where it is not known: in code of the interpreter's own that
+ * has something else in the register, and in what a JIT compiled, where the native stack ends. */
+#ifndef ARM64
+#define OPERATION 15
+#define NEAR (1 << 21)
+#endif
+INLINE u64 operation(struct state *s, u64 saved)
+{
+	if (s->done)
+		return 1;
+#ifdef OPERATION
+	if (s->reg[OPERATION] - saved + NEAR < 2 * NEAR)
+		return s->reg[OPERATION];
+#endif
+	return s->frames == 1 ? 1 : saved;
+}
+
 /* Reads a frame that points to the next, and goes there. Some have no function. */
 INLINE long linked_frame(struct state *s, struct runtime *r)
 {
@@ -1296,7 +1314,11 @@ INLINE long linked_frame(struct state *s, struct runtime *r)
 		return 1;
 	is_entry = (*((u8 *)s->object + r->entry) & r->entry_mask) >= r->entry_least;
 	s->next_code = field(s, r->code) & ~7ull;
-	s->instruction = r->index ? half(s, r->instruction) : field(s, r->instruction) - s->next_code;
+	s->instruction = r->index ? half(s, r->instruction) : field(s, r->instruction);
+	if (r->kind == PHP && !s->code)
+		s->instruction = operation(s, s->instruction);
+	if (!r->index)
+		s->instruction -= s->next_code;
 	s->frame = field(s, r->next);
 	if (!is_entry)
 		s->in_run = 1;

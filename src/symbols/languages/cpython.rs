@@ -4,11 +4,16 @@ use object::{Object, ObjectSection, ObjectSymbol};
 
 use super::debug_offsets::{self, Tree};
 use super::interpreter_code::{InterpreterCode, dynamic_symbols};
-use super::{NotWalked, ProcessMemory, ThreadSlot, content};
+use super::{NotWalked, ProcessMemory, RepeatedMemory, ThreadSlot, content};
 use crate::kernel::procfs::ProcMapping;
 use crate::kernel::walk::LanguageRuntime;
 use crate::kernel::walk::runtime::{InterpreterKind, RuntimeLayout};
 use crate::symbols::elf::program::ElfProgram;
+
+mod lines;
+
+pub(super) use lines::CpythonLines;
+use lines::TableFormat;
 
 /// A file that contains the interpreter, with addresses as linked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +47,7 @@ fn known(minor: u8) -> Option<(RuntimeLayout, Tree)> {
         name: 112,
         file: 104,
         start: 0,
+        line_table: 120,
         head: 24,
         kind_shift: 2,
         ascii: 48,
@@ -63,6 +69,7 @@ fn known(minor: u8) -> Option<(RuntimeLayout, Tree)> {
         name: 128,
         file: 112,
         start: 184,
+        line_table: 136,
         ..heap
     };
     let tree = |interpreter, thread| Tree { interpreter, thread, next: 8 };
@@ -169,9 +176,27 @@ impl CpythonFile {
         places.and_then(|places| places.first().copied()).map(ThreadSlot::of).ok_or(NotWalked::NotFound)
     }
 
+    /// Returns how the lines of functions are found, given the minor version.
+    pub(super) fn lines(&self, minor: u8) -> CpythonLines {
+        let format = match minor {
+            ..=9 => TableFormat::Steps,
+            10 => TableFormat::Ranges,
+            11.. => TableFormat::Locations,
+        };
+        CpythonLines { layout: self.layout, format }
+    }
+
     pub(super) fn runtime(&self, bias: u64, slot: ThreadSlot, id: u32) -> LanguageRuntime {
         let code_type = self.code_type.wrapping_add(bias);
         LanguageRuntime { code_type, ..self.code.runtime(bias, slot, id, self.layout) }
+    }
+}
+
+/// Reads the lines of code objects of each version in memory that has these bytes.
+pub(super) fn read_untrusted(bytes: &[u8]) {
+    for (minor, format) in [(9, TableFormat::Steps), (10, TableFormat::Ranges), (12, TableFormat::Locations)] {
+        let Some((layout, _)) = known(minor) else { continue };
+        CpythonLines { layout, format }.read_untrusted(&RepeatedMemory(bytes));
     }
 }
 

@@ -55,6 +55,7 @@ pub(super) fn parse(minor: u8, bytes: &[u8]) -> Option<(RuntimeLayout, Tree)> {
         name,
         file,
         start: small(code, 9, 1)?,
+        line_table: small(code, 4, 8)?,
         head: 24,
         kind_shift: 2,
         ascii: 40,

@@ -10,6 +10,7 @@ mod cpython;
 mod debug_offsets;
 pub(crate) mod hotspot;
 mod interpreter_code;
+pub(crate) mod line_table;
 pub(crate) mod names;
 mod pages;
 mod perl;
@@ -61,13 +62,15 @@ impl NotWalked {
 /// Reads bytes as the inputs that processes write; the first byte selects a file, its table of offsets, or a walk.
 pub fn read_untrusted(bytes: &[u8]) {
     let Some((kind, bytes)) = bytes.split_first() else { return };
-    match kind % 7 {
+    match kind % 9 {
         0 => drop(runtime_file::RuntimeFile::of(bytes)),
         1 => drop(debug_offsets::parse(13, bytes)),
         2 => hotspot::read_untrusted(bytes),
         3 => v8::read_untrusted(bytes),
         5 => ruby::read_untrusted(bytes),
         6 => perl::read_untrusted(bytes),
+        7 => cpython::read_untrusted(bytes),
+        8 => php::read_untrusted(bytes),
         _ => WalkParts::of(bytes).for_each(|part| {
             if let WalkPart::Names(_, name, file) = part {
                 strings::decode(name, 2, false);

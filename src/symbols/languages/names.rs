@@ -13,8 +13,12 @@ use parking_lot::Mutex;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::code_names::CodeNames;
+use super::cpython::CpythonLines;
 use super::hotspot::JavaLayout;
+use super::line_table::FunctionLines;
+use super::php::PhpLines;
 use super::v8::{V8Layout, V8Names};
+use crate::kernel::machine::identity::Identity;
 use crate::kernel::procfs;
 use crate::kernel::walk::runtime::GeneratedFrame;
 use crate::symbols::languages::ProcessMemory;
@@ -35,6 +39,8 @@ const OPEN: usize = 64;
 pub(crate) enum RuntimeTypes {
     Java(JavaLayout),
     JavaScript(V8Layout),
+    Python(CpythonLines),
+    Php(PhpLines),
 }
 
 /// The runtimes of processes by the numbers in walks.
@@ -61,6 +67,8 @@ impl KnownRuntimes {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FrameNames {
     Known(CodeNames),
+    /// Its names are in walks; these are its lines.
+    Lines(FunctionLines),
     /// The frame is one of the runtime itself.
     Native,
     /// Its code is gone, or is not understood.
@@ -74,6 +82,8 @@ struct Question {
     number: u64,
     id: u32,
     pid: i32,
+    /// The process of the frames. It is another one, if it was forked and has the runtime of its parent.
+    of: i32,
     types: RuntimeTypes,
     frames: Vec<GeneratedFrame>,
 }
@@ -119,21 +129,21 @@ impl NameReader {
         }
     }
 
-    /// Reads the names of frames of a runtime. The caller may repeat questions without an answer in time; answers
+    /// Reads the names of frames of a runtime in a process. The caller may repeat questions without an answer in time; answers
     /// to earlier questions come with a later one.
     pub(crate) fn read(
         &mut self,
-        id: u32,
+        (id, of): (u32, i32),
         mut frames: Vec<GeneratedFrame>,
         mut learn: impl FnMut(u32, GeneratedFrame, FrameNames),
     ) {
         let now = Instant::now();
         let learned = RefCell::new(Vec::new());
-        let mut learn = |of: u32, frame: GeneratedFrame, names: FrameNames| {
-            if of == id {
+        let mut learn = |runtime: u32, frame: GeneratedFrame, names: FrameNames| {
+            if runtime == id {
                 learned.borrow_mut().push(frame);
             }
-            learn(of, frame, names);
+            learn(runtime, frame, names);
         };
         if now.duration_since(self.span.0) >= SPAN {
             self.span = (now, Duration::ZERO);
@@ -154,7 +164,7 @@ impl NameReader {
         match self.open {
             Some(_) => self.give_up(Instant::now()),
             None if frames.is_empty() => {}
-            None => self.ask(Question { number: self.next, id, pid, types, frames }, now),
+            None => self.ask(Question { number: self.next, id, pid, of, types, frames }, now),
         }
         self.take(until, &mut learn);
         self.span.1 += now.elapsed();
@@ -201,13 +211,20 @@ fn start(done: Sender<Answer>) -> Option<Sender<Question>> {
     let (questions, asked) = unbounded::<Question>();
     let work = move || {
         let mut processes: FxHashMap<u32, (Option<ProcessFile>, Cell<u64>)> = FxHashMap::default();
-        for Question { number, id, pid, types, frames } in asked {
+        for Question { number, id, pid, of, types, frames } in asked {
+            if let RuntimeTypes::Python(_) | RuntimeTypes::Php(_) = types {
+                let names = lines_of(frames, &types, [of, pid]);
+                if done.send((number, id, names)).is_err() {
+                    return;
+                }
+                continue;
+            }
             if processes.len() >= OPEN && !processes.contains_key(&id) {
                 processes.clear();
             }
             let (file, stream) = &*processes.entry(id).or_insert_with(|| (ProcessFile::of(pid), Cell::new(0)));
             let names = |frame| match (file, &types) {
-                (None, _) => FrameNames::Unreadable,
+                (None, _) | (_, RuntimeTypes::Python(_) | RuntimeTypes::Php(_)) => FrameNames::Unreadable,
                 (Some(file), RuntimeTypes::Java(layout)) => {
                     CodeNames::of_java(frame, layout, file).map_or(FrameNames::Unknown, FrameNames::Known)
                 }
@@ -227,6 +244,38 @@ fn start(done: Sender<Answer>) -> Option<Sender<Question>> {
     };
     crate::kernel::thread("function names", work).ok()?;
     Some(questions)
+}
+
+/// Returns the lines of functions in one of these processes: a child that was forked may have ended, and functions that it
+/// made are not in its parent.
+fn lines_of(frames: Vec<GeneratedFrame>, types: &RuntimeTypes, pids: [i32; 2]) -> Vec<(GeneratedFrame, FrameNames)> {
+    let process = |pid| Some((pid, ProcessFile::of(pid)?, Identity::of_process(pid).ok()?.uid));
+    let mut processes: Vec<(i32, ProcessFile, u32)> = pids.into_iter().filter_map(process).collect();
+    processes.dedup_by_key(|(pid, ..)| *pid);
+    let of = |frame: GeneratedFrame| {
+        let found = |(pid, file, uid): &(i32, ProcessFile, u32)| {
+            let (code, process) = ((frame.code, frame.cookie), (*pid, *uid));
+            let mut found = match types {
+                RuntimeTypes::Python(lines) => lines.of(code, process, file)?,
+                RuntimeTypes::Php(lines) => lines.of(code, process, file)?,
+                RuntimeTypes::Java(_) | RuntimeTypes::JavaScript(_) => return None,
+            };
+            found.file = absolute(*pid, &found.file).unwrap_or(found.file);
+            Some(FrameNames::Lines(found))
+        };
+        (frame, processes.iter().find_map(found).unwrap_or(FrameNames::Unknown))
+    };
+    frames.into_iter().map(of).collect()
+}
+
+/// Returns the whole path of a script that a process names relative to its directory, if that still has it.
+fn absolute(pid: i32, file: &str) -> Option<Arc<str>> {
+    if file.is_empty() || file.starts_with(['/', '<']) {
+        return None;
+    }
+    std::fs::symlink_metadata(format!("/proc/{pid}/cwd/{file}")).ok()?;
+    let path = std::fs::read_link(format!("/proc/{pid}/cwd")).ok()?.join(file);
+    path.to_str().map(Arc::from)
 }
 
 /// The memory of a process: of the program that it executed when this was opened.
@@ -273,7 +322,7 @@ mod tests {
     fn read(reader: &mut NameReader, id: u32, code: u64) -> Vec<(u32, u64)> {
         let mut all = Vec::new();
         while !all.contains(&(id, code)) {
-            reader.read(id, vec![frame(code)], |id, frame, _| all.push((id, frame.code)));
+            reader.read((id, 1), vec![frame(code)], |id, frame, _| all.push((id, frame.code)));
         }
         all
     }
@@ -288,9 +337,9 @@ mod tests {
         let mut reader = NameReader::with(machines, slow);
         let blocked = BLOCKED.lock();
         for id in SLOW {
-            reader.read(id, vec![frame(1)], |_, _, _| panic!("no answer can come"));
+            reader.read((id, 1), vec![frame(1)], |_, _, _| panic!("no answer can come"));
             reader.give_up(Instant::now() + PATIENCE);
-            reader.read(id, vec![frame(2)], |_, _, _| panic!("it is not asked again"));
+            reader.read((id, 1), vec![frame(2)], |_, _, _| panic!("it is not asked again"));
             assert_eq!(read(&mut reader, 1, u64::from(id)), [(1, u64::from(id))]);
         }
         assert_eq!((reader.lost, reader.delayed.len()), (2, 2));

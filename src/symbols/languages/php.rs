@@ -3,11 +3,15 @@
 use object::{Object, ObjectSection};
 
 use super::interpreter_code::{InterpreterCode, dynamic_symbols};
-use super::{NotWalked, ProcessMemory, ThreadSlot, major_minor};
+use super::{NotWalked, ProcessMemory, RepeatedMemory, ThreadSlot, major_minor};
 use crate::kernel::procfs::ProcMapping;
 use crate::kernel::walk::LanguageRuntime;
 use crate::kernel::walk::runtime::{InterpreterKind, RuntimeLayout};
 use crate::symbols::elf::program::ElfProgram;
+
+mod lines;
+
+pub(super) use lines::PhpLines;
 
 /// A file that contains PHP, with addresses as linked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +20,7 @@ pub(super) struct PhpFile {
     frame: u64,
     code: InterpreterCode,
     layout: RuntimeLayout,
+    lines: PhpLines,
 }
 
 /// The position of `current_execute_data` in `executor_globals`.
@@ -65,9 +70,12 @@ impl PhpFile {
         })?;
         let (globals, execute) = (globals?, execute?);
         let version = version(program.elf.as_ref()?.section_by_name(".rodata")?.data().ok()?)?;
-        let Some(layout) = known(version) else { return Some((version, Err(NotWalked::Version))) };
+        let Some((layout, (operations, list))) = known(version).zip(lines::known(version)) else {
+            return Some((version, Err(NotWalked::Version)));
+        };
+        let lines = PhpLines { layout, operations, list };
         let code = InterpreterCode::of(program, [execute, (0, 0)], counts.own * 2 >= counts.all)?;
-        Some((version, Ok(Self { frame: globals.checked_add(FRAME)?, code, layout })))
+        Some((version, Ok(Self { frame: globals.checked_add(FRAME)?, code, layout, lines })))
     }
 
     pub(super) fn bias(&self, map: &ProcMapping) -> Option<u64> {
@@ -79,9 +87,21 @@ impl PhpFile {
         if frame % 8 == 0 { Ok(ThreadSlot::default()) } else { Err(NotWalked::NotFound) }
     }
 
+    /// Returns how the lines of functions are found.
+    pub(super) fn lines(&self) -> PhpLines {
+        self.lines
+    }
+
     pub(super) fn runtime(&self, bias: u64, id: u32) -> LanguageRuntime {
         let global = self.frame.wrapping_add(bias);
         LanguageRuntime { global, ..self.code.runtime(bias, ThreadSlot::default(), id, self.layout) }
+    }
+}
+
+/// Reads the lines of a function in memory that has these bytes.
+pub(super) fn read_untrusted(bytes: &[u8]) {
+    if let Some((layout, (operations, list))) = known((8, 2)).zip(lines::known((8, 2))) {
+        PhpLines { layout, operations, list }.read_untrusted(&RepeatedMemory(bytes));
     }
 }
 
@@ -128,7 +148,8 @@ mod tests {
     fn a_process_must_be_readable() {
         let layout = known((8, 2)).expect("known");
         let code = InterpreterCode { loops: [(0x100, 0x80), (0, 0)], offset: 0x100, text: (0x100, 0x80) };
-        let file = PhpFile { frame: 0x1000, code, layout };
+        let lines = PhpLines { layout, operations: 80, list: 88 };
+        let file = PhpFile { frame: 0x1000, code, layout, lines };
         assert_eq!(file.slot(0x5000, &Word(0x6000, 0)), Ok(ThreadSlot::default()));
         assert_eq!(file.slot(0x5000, &Word(0x6000, 0x7ff8)), Ok(ThreadSlot::default()));
         assert_eq!(file.slot(0x5000, &Word(0x6000, 0x7ff1)), Err(NotWalked::NotFound));

@@ -9,6 +9,7 @@ use crate::symbols::elf::program::{ElfProgram, Machine};
 
 use super::cpython::CpythonFile;
 use super::hotspot::{HotspotFile, JavaMachine};
+use super::names::RuntimeTypes;
 use super::perl::PerlFile;
 use super::php::PhpFile;
 use super::ruby::RubyFile;
@@ -135,6 +136,15 @@ impl RuntimeFile {
             Kind::Ruby(file) => Some(file.runtime(bias, slot, id)),
             Kind::Perl(file) => Some(file.runtime(bias, slot, id)),
             Kind::Hotspot(_) | Kind::V8(_) => None,
+        }
+    }
+
+    /// Returns how the lines of functions are read whose names are in walks; `None` if they are not.
+    pub(crate) fn lines(&self) -> Option<RuntimeTypes> {
+        match &self.kind {
+            Kind::Cpython(file) => Some(RuntimeTypes::Python(file.lines(self.version.minor))),
+            Kind::Php(file) => Some(RuntimeTypes::Php(file.lines())),
+            _ => None,
         }
     }
 

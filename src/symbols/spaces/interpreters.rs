@@ -175,6 +175,9 @@ impl<S: Store> AddressSpaceTracker<S> {
         let id = own.file.id(self.next_interpreter);
         let number = match found {
             FoundRuntime::Threads(slot) => {
+                if let Some(types) = own.file.lines() {
+                    self.machines.add(id, pid, types);
+                }
                 own.file.runtime(own.bias, slot, id).and_then(|runtime| self.store.add_runtime(&runtime))
             }
             FoundRuntime::Machine(machine) => {

@@ -134,7 +134,7 @@ fn the_table_of_offsets_is_believed_if_it_can_be_true() {
     (words[6], words[9]) = (100_000, 7344);
     (words[19], words[21], words[23], words[24]) = (320, 8, 72, 152);
     (words[28], words[29], words[30], words[31], words[33]) = (88, 8, 0, 56, 70);
-    (words[34], words[35], words[37], words[39], words[40], words[43]) = (208, 112, 128, 68, 52, 200);
+    (words[34], words[35], words[37], words[38], words[39], words[40], words[43]) = (208, 112, 128, 136, 68, 52, 200);
     let parse = |words: &[u64], minor| {
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         debug_offsets::parse(minor, &bytes)
@@ -143,6 +143,7 @@ fn the_table_of_offsets_is_believed_if_it_can_be_true() {
     assert_eq!(tree, Tree { interpreter: 632, thread: 7344, next: 8 });
     assert_eq!((layout.hops, layout.thread_id, layout.entry, layout.frame_size), ((72, None), 152, (70, 3, 255), 72));
     assert_eq!((layout.name, layout.file, layout.code_size, layout.start), (128, 112, 136, 200));
+    assert_eq!(layout.line_table, 136);
     assert_eq!(parse(&words, 14), None);
     for (at, word) in [(0, 7), (1, 0x030c_00f0), (23, 65_536), (23, 400), (31, 200), (35, 300), (39, 69), (33, 250)] {
         let mut wrong = words.clone();

@@ -3,10 +3,12 @@
 use rustc_hash::FxHashMap;
 
 use super::layout::{DataLayout, InlinedLayout, JavaLayout};
+use super::lines::MethodLines;
+use super::scopes::ScopedMethod;
 use super::{scopes, tables};
 use crate::kernel::walk::runtime::{GeneratedFrame, GeneratedKind};
 use crate::symbols::languages::ProcessMemory;
-use crate::symbols::languages::code_names::{CodeNames, FunctionLabel};
+use crate::symbols::languages::code_names::{CodeNames, FunctionLabel, FunctionPlace};
 
 /// Bytes of each table of compiled code at most, and functions at all of its addresses together.
 const TABLE: u64 = 1 << 20;
@@ -19,11 +21,24 @@ impl CodeNames {
         let is_same = || (cookie_of(frame, layout, memory)? == frame.cookie).then_some(());
         is_same()?;
         let names = match frame.kind {
-            GeneratedKind::Method => Self::one(FunctionLabel::of(&layout.constant.label(frame.code, memory)?)),
+            GeneratedKind::Method => Self::interpreted(frame.code, layout, memory)?,
             GeneratedKind::Blob => Self::of_blob(frame.code, layout, memory)?,
-            GeneratedKind::Script(_) => return None,
+            GeneratedKind::Script(_) | GeneratedKind::Interpreted => return None,
         };
         is_same()?;
+        Some(names)
+    }
+
+    /// Reads the name of an interpreted method, and the lines of its bytecode.
+    fn interpreted(constant: u64, layout: &JavaLayout, memory: &impl ProcessMemory) -> Option<Self> {
+        let name = layout.constant.label(constant, memory)?;
+        let lines = layout.constant.lines(constant, layout.major, memory);
+        let mut names = Self::one(FunctionLabel { source: lines.source.clone(), ..FunctionLabel::of(&name) });
+        let ends = lines.starts.iter().skip(1).map(|(start, _)| *start as i32 - 1).chain([i32::MAX]);
+        for ((_, line), end) in lines.starts.iter().zip(ends) {
+            names.ends.push((end, names.chains.len() as u32));
+            names.chains.push([FunctionPlace { label: 0, line: *line }].into());
+        }
         Some(names)
     }
 
@@ -41,11 +56,13 @@ impl CodeNames {
         let (code_at, is_offset) = layout.blob.code;
         let code = word(code_at.into())?;
         let code = if is_offset { u64::from(code as u32) } else { code.checked_sub(blob)? };
-        let label = |method: u64| -> Option<FunctionLabel> {
+        let label = |method: u64| -> Option<(FunctionLabel, MethodLines)> {
             let constant = memory.word(method.checked_add(layout.blob.constant.into())?)?;
-            Some(FunctionLabel::of(&layout.constant.label(constant, memory)?))
+            let name = layout.constant.label(constant, memory)?;
+            let lines = layout.constant.lines(constant, layout.major, memory);
+            Some((FunctionLabel { source: lines.source.clone(), ..FunctionLabel::of(&name) }, lines))
         };
-        let mut names = Self { code, ..Self::one(label(word(layout.method)?)?) };
+        let mut names = Self { code, ..Self::one(label(word(layout.method)?)?.0) };
         let inlined = layout.inlined.as_ref();
         if let Some([positions, scopes, methods]) = inlined.and_then(|inlined| tables_of(blob, inlined, memory)) {
             let methods = methods.as_chunks::<8>().0;
@@ -61,22 +78,26 @@ impl CodeNames {
         positions: &[u8],
         scopes: &[u8],
         version: u8,
-        label: impl Fn(u32) -> Option<FunctionLabel>,
+        label: impl Fn(u32) -> Option<(FunctionLabel, MethodLines)>,
     ) {
         const OWN: u32 = 0;
-        self.chains.push([OWN].into());
+        self.chains.push([FunctionPlace::default()].into());
         let (mut of_scope, mut of_method) = (FxHashMap::default(), FxHashMap::default());
         let mut left = FUNCTIONS;
         for position in scopes::positions(positions) {
             let place = *of_scope.entry(position.scope).or_insert_with(|| {
                 let found = scopes::functions(scopes, position.scope, version).filter(|found| found.len() <= left);
-                let mut place = |method: u32| -> Option<u32> {
-                    *of_method.entry(method).or_insert_with(|| {
-                        self.labels.push(label(method)?);
-                        u32::try_from(self.labels.len() - 1).ok()
-                    })
+                let mut place = |of: ScopedMethod| -> Option<FunctionPlace> {
+                    let known = of_method.entry(of.method).or_insert_with(|| {
+                        let (label, lines) = label(of.method)?;
+                        self.labels.push(label);
+                        Some((u32::try_from(self.labels.len() - 1).ok()?, lines))
+                    });
+                    let (label, lines) = known.as_ref()?;
+                    Some(FunctionPlace { label: *label, line: of.index.map_or(0, |index| lines.at(index)) })
                 };
-                let chain: Option<Box<[u32]>> = found.and_then(|found| found.into_iter().map(&mut place).collect());
+                let chain: Option<Box<[FunctionPlace]>> =
+                    found.and_then(|found| found.into_iter().map(&mut place).collect());
                 let Some(chain) = chain.filter(|chain| !chain.is_empty()) else { return OWN };
                 left -= chain.len();
                 self.chains.push(chain);

@@ -1,5 +1,6 @@
 //! Offsets in the types of a virtual machine of one version, and where one process has its code.
 
+use super::lines::LineLayout;
 use super::tables::VmTables;
 use crate::kernel::walk::code_cache::{BLOB_HEAD, BlobLayout, CodeCache, CodeHeap, HEAPS, NameLayout};
 use crate::kernel::walk::runtime::METHOD_BYTES;
@@ -44,6 +45,8 @@ pub(super) struct ConstantLayout {
     /// In a symbol.
     pub(super) symbol_length: u64,
     pub(super) symbol_body: u64,
+    /// Where a method has its lines; `None` in versions whose tables do not have it.
+    pub(super) lines: Option<LineLayout>,
 }
 
 impl ConstantLayout {
@@ -105,6 +108,7 @@ impl JavaLayout {
             class_constants: at("InstanceKlass", "_constants")?,
             symbol_length: at("Symbol", "_length")?,
             symbol_body: at("Symbol", "_body")?,
+            lines: lines(tables, constant_size),
         };
         let blob = BlobLayout {
             blob: tables.size("HeapBlock")?.try_into().ok()?,
@@ -183,6 +187,7 @@ impl JavaLayout {
             class_constants: 232,
             symbol_length: 4,
             symbol_body: 6,
+            lines: Some(LineLayout { flags: 28, code_size: 32, constant_size: 48, source: 54 }),
         };
         let data = DataLayout::Inside { scopes: 120, methods: 260 };
         let inlined = Some(InlinedLayout { positions: (268, 272), data });
@@ -205,9 +210,20 @@ impl JavaLayout {
         let data =
             DataLayout::Apart { immutable: 96, immutable_size: 160, mutable: 16, mutable_size: 48, relocations: 28 };
         let inlined = Some(InlinedLayout { positions: (196, 200), data });
-        let constant = ConstantLayout { name: 36, class_constants: 224, ..old.constant };
+        let lines = Some(LineLayout { flags: 28, code_size: 34, constant_size: 56, source: 54 });
+        let constant = ConstantLayout { name: 36, class_constants: 224, lines, ..old.constant };
         Self { major: 25, blob, blob_name: 8, constant, method: 80, inlined }
     }
+}
+
+fn lines(tables: &VmTables, constant_size: u64) -> Option<LineLayout> {
+    let of_method = |name: &str| tables.offset("ConstMethod", name);
+    Some(LineLayout {
+        flags: of_method("_flags").or_else(|| of_method("_flags._flags"))?,
+        code_size: of_method("_code_size")?,
+        constant_size,
+        source: tables.offset("ConstantPool", "_source_file_name_index")?,
+    })
 }
 
 fn inlined(tables: &VmTables) -> Option<InlinedLayout> {

@@ -55,7 +55,7 @@ impl ConstantLayout {
         Some(method_cookie(&bytes, [symbol(name)?, symbol(class)?]))
     }
 
-    fn symbol(&self, at: u64, memory: &impl ProcessMemory) -> Option<String> {
+    pub(super) fn symbol(&self, at: u64, memory: &impl ProcessMemory) -> Option<String> {
         let len = usize::from(short(memory, at.checked_add(self.symbol_length)?)?);
         let mut bytes = vec![0; len.min(NAME)];
         memory.read(at.checked_add(self.symbol_body)?, &mut bytes)?;

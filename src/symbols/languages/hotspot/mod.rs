@@ -3,6 +3,7 @@
 
 mod frames;
 mod layout;
+mod lines;
 mod methods;
 mod scopes;
 mod tables;

@@ -18,13 +18,21 @@ pub(super) fn positions(table: &[u8]) -> Vec<Position> {
     table.as_chunks::<16>().0.iter().map(|entry| Position { at: half(entry), scope: half(&entry[4..]) }).collect()
 }
 
-/// Returns the methods of a scope by their indexes from 1 on, the innermost first; `None` if they are damaged.
-pub(super) fn functions(scopes: &[u8], first: i32, version: u8) -> Option<Vec<u32>> {
+/// A method in a scope by its index from 1 on, and the index of its bytecode; `None` before the first one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ScopedMethod {
+    pub(super) method: u32,
+    pub(super) index: Option<u32>,
+}
+
+/// Returns the methods of a scope, the innermost first; `None` if they are damaged.
+pub(super) fn functions(scopes: &[u8], first: i32, version: u8) -> Option<Vec<ScopedMethod>> {
     let (mut found, mut offset) = (Vec::new(), usize::try_from(first).ok()?);
     while offset != 0 {
         let mut rest = scopes.get(offset..)?;
         let outer = number(&mut rest, version)? as usize;
-        found.push(number(&mut rest, version)?);
+        let method = number(&mut rest, version)?;
+        found.push(ScopedMethod { method, index: number(&mut rest, version)?.checked_sub(1) });
         // A caller was written before what it calls.
         if outer >= offset || found.len() > DEPTH {
             return None;
@@ -35,7 +43,7 @@ pub(super) fn functions(scopes: &[u8], first: i32, version: u8) -> Option<Vec<u3
 }
 
 /// Reads a number of one to five bytes (unsigned5.hpp): bytes below 192 end it, each next one counts 64 times more.
-fn number(rest: &mut &[u8], version: u8) -> Option<u32> {
+pub(super) fn number(rest: &mut &[u8], version: u8) -> Option<u32> {
     const LOW: u32 = 192;
     let unused = u32::from(version > WITH_ZEROS);
     let mut sum = 0u32;

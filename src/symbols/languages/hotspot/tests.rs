@@ -7,6 +7,7 @@ use proptest::prelude::*;
 
 use super::super::cpython::tests::Pieces;
 use super::*;
+use crate::symbols::languages::code_names::FunctionPlace;
 
 const BLOB: u64 = 0x7000_0100;
 const COMPILATION: u32 = 77;
@@ -37,9 +38,16 @@ impl Made {
         let (constant, pool, klass) = (at + 0x1000, at + 0x2000, at + 0x3000);
         let l = &layout.constant;
         self.put(at, 88, &[(layout.blob.constant.into(), 8, constant)]);
-        self.put(constant, 64, &[(l.constants, 8, pool), (l.name, 2, 3)]);
+        let lines = l.lines.expect("known");
+        // Ten bytes of code: line 5 from its start on, 7 from index 4 on.
+        let table_at = lines.constant_size + 10;
+        let table = (table_at, 3, u64::from_le_bytes([5, 4 << 3 | 2, 0, 0, 0, 0, 0, 0]));
+        let sizes = [(lines.flags, 2, 1), (lines.code_size, 2, 10)];
+        self.put(constant, 256, &[&[(l.constants, 8, pool), (l.name, 2, 3), table], &sizes[..]].concat());
         let name_at = l.pool_size + 8 * 3;
-        self.put(pool, 200, &[(l.pool_holder, 8, klass), (l.pool_length, 4, 9), (name_at, 8, at + 0x4000)]);
+        let names = [(name_at, 8, at + 0x4000), (lines.source, 2, 4), (name_at + 8, 8, at + 0x6000)];
+        self.put(pool, 200, &[&[(l.pool_holder, 8, klass), (l.pool_length, 4, 9)], &names[..]].concat());
+        self.symbol(at + 0x6000, "Cart.java");
         self.put(klass, 512, &[(l.class_constants, 8, pool), (l.class_name, 8, at + 0x5000)]);
         self.symbol(at + 0x4000, name);
         self.symbol(at + 0x5000, class);
@@ -106,7 +114,7 @@ fn compiled(layout: &JavaLayout) -> Made {
 
 fn functions(made: Made, frame: GeneratedFrame, layout: &JavaLayout) -> Option<Vec<Arc<str>>> {
     let names = CodeNames::of_java(frame, layout, &Pieces(made.0))?;
-    Some(names.at(frame.at).iter().map(|place| names.labels[*place as usize].name.clone()).collect())
+    Some(names.at(frame.at).iter().map(|place| names.labels[place.label as usize].name.clone()).collect())
 }
 
 fn at(at: u32) -> GeneratedFrame {
@@ -130,6 +138,35 @@ fn functions_of_a_machine_are_named() {
         let frame = GeneratedFrame { code: SPIN + 0x1000, cookie, at: 3, kind: GeneratedKind::Method };
         assert_eq!(names(frame), Some("shop.Cart$$Lambda.spin".to_owned()));
         assert_eq!(names(GeneratedFrame { cookie: cookie ^ 1, ..frame }), None, "another method was placed there");
+    }
+}
+
+#[test]
+fn functions_of_a_machine_have_lines() {
+    for layout in [JavaLayout::of_17(), JavaLayout::of_25()] {
+        let lines = |frame: GeneratedFrame, made: Made| {
+            let names = CodeNames::of_java(frame, &layout, &Pieces(made.0)).expect("named");
+            let line = |place: &FunctionPlace| format!("{}:{}", names.labels[place.label as usize].source, place.line);
+            names.at(frame.at).iter().map(line).collect::<Vec<_>>().join(";")
+        };
+        // `spin` at index 3 is inlined into `outer` at index 4.
+        assert_eq!(lines(at(0x10), compiled(&layout)), "Cart.java:5;Cart.java:7");
+        assert_eq!(lines(at(0x20), compiled(&layout)), "Cart.java:7");
+        let names = CodeNames::of_java(at(0), &layout, &Pieces(compiled(&layout).0)).expect("named");
+        let is_end = |offset: u32| names.ends_at(at(offset).at);
+        assert_eq!([0x08, 0x10, 0x11, 0x20, 0x30].map(is_end), [false, true, false, true, false]);
+        assert_eq!(lines(at(0x30), compiled(&layout)), "Cart.java:0", "behind all positions");
+        let constant = SPIN + 0x1000;
+        let cookie = layout.constant.cookie(constant, &Pieces(compiled(&layout).0)).expect("there");
+        let method = |at: u32| GeneratedFrame { code: constant, cookie, at, kind: GeneratedKind::Method };
+        let at = |index: u32| lines(method(index), compiled(&layout));
+        assert_eq!([0, 3, 4, 9].map(at), ["Cart.java:5", "Cart.java:5", "Cart.java:7", "Cart.java:7"]);
+        // A method that was compiled without lines.
+        let mut made = compiled(&layout);
+        let flags = layout.constant.lines.expect("known").flags as usize;
+        made.0.get_mut(&constant).expect("put")[flags] = 0;
+        let cookie = layout.constant.cookie(constant, &Pieces(made.0.clone())).expect("there");
+        assert_eq!(lines(GeneratedFrame { cookie, ..method(4) }, made), ":0");
     }
 }
 

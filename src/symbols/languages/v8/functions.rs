@@ -62,7 +62,8 @@ impl V8Layout {
         let file = self.field(script, self.script_name.into(), memory)?;
         let file = self.string(file, memory).unwrap_or_default();
         let file = file.strip_prefix("file://").unwrap_or(&file);
-        Some(V8Function::Script(FunctionLabel { name: name.into(), file: file.into(), line: line.unwrap_or(0) }))
+        let line = line.unwrap_or(0);
+        Some(V8Function::Script(FunctionLabel { name: name.into(), file: file.into(), line, source: "".into() }))
     }
 
     /// Returns what the scope of a function says of it.

@@ -8,6 +8,7 @@ use super::super::cpython::tests::Pieces;
 use super::layout::V8Layout;
 use super::*;
 use crate::symbols::bytes::Bytes;
+use crate::symbols::languages::code_names::FunctionPlace;
 
 /// Where code is, and how long.
 const CODE: u64 = 0x7f00_0000_0040;
@@ -129,8 +130,8 @@ impl Heap {
         match CodeNames::of_script(frame, &layout, &Cell::new(0), &memory)? {
             V8Names::Builtin => Some(Vec::new()),
             V8Names::Functions(names) => {
-                let text = |place: &u32| {
-                    let label = &names.labels[*place as usize];
+                let text = |place: &FunctionPlace| {
+                    let label = &names.labels[place.label as usize];
                     format!("{} {}:{}", label.name, label.file, label.line)
                 };
                 Some(names.at(0).iter().map(text).collect())

@@ -3,13 +3,17 @@
 use rustc_hash::FxHashMap;
 
 use crate::kernel::walk::runtime::{GeneratedFrame, GeneratedKind};
-use crate::record::interpreted::Language;
+use crate::record::interpreted::{Language, at_line};
 use crate::symbols::languages::code_names::{CodeNames, FunctionLabel};
+use crate::symbols::languages::line_table::FunctionLines;
 use crate::symbols::languages::names::{FrameNames, KnownRuntimes, NameReader};
 
 /// Pieces of code that are known, and bytes of their names; beyond, all are read again.
 const PIECES: usize = 1 << 16;
 const BYTES: usize = 32 << 20;
+
+/// The first line of all functions here: several may have one name, and so one address.
+pub(super) const FIRST_LINE: u32 = 1;
 
 #[derive(Debug, Default)]
 pub(super) struct GeneratedFrames {
@@ -23,8 +27,9 @@ type Piece = (u32, u64, u32, GeneratedKind);
 
 #[derive(Debug)]
 enum Names {
-    /// Names, and the numbers of those that were used; 0 for others.
-    Known(CodeNames, Box<[u32]>),
+    /// Names, and the numbers of those that were used, 0 for others, and whether they have lines.
+    Known(CodeNames, Box<[(u32, bool)]>),
+    Lines(FunctionLines),
     Native,
     Unknown,
     Unreadable,
@@ -55,8 +60,21 @@ impl GeneratedFrames {
         self.known.contains_key(&piece(runtime, frame))
     }
 
-    /// Asks for the names of frames' code.
-    pub(super) fn ask(&mut self, runtime: u32, frames: Vec<GeneratedFrame>) {
+    /// Returns the lines of an interpreter's function, if they were read.
+    pub(super) fn lines(&self, runtime: u32, frame: GeneratedFrame) -> Option<&FunctionLines> {
+        match self.known.get(&piece(runtime, frame))? {
+            Names::Lines(lines) => Some(lines),
+            _ => None,
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn learn_lines(&mut self, runtime: u32, frame: GeneratedFrame, lines: FunctionLines) {
+        self.known.insert(piece(runtime, frame), Names::Lines(lines));
+    }
+
+    /// Asks for the names of the code of a process's frames.
+    pub(super) fn ask(&mut self, runtime: (u32, i32), frames: Vec<GeneratedFrame>) {
         if self.known.len() >= PIECES || self.bytes >= BYTES {
             self.known.clear();
             self.bytes = 0;
@@ -66,8 +84,12 @@ impl GeneratedFrames {
             let names = match names {
                 FrameNames::Known(names) => {
                     self.bytes += names.bytes();
-                    let numbers = vec![0; names.labels.len()];
+                    let numbers = vec![(0, false); names.labels.len()];
                     Names::Known(names, numbers.into())
+                }
+                FrameNames::Lines(lines) => {
+                    self.bytes += lines.bytes();
+                    Names::Lines(lines)
                 }
                 FrameNames::Native => Names::Native,
                 FrameNames::Unknown => Names::Unknown,
@@ -78,27 +100,34 @@ impl GeneratedFrames {
     }
 
     /// Adds the addresses of a frame's functions, the innermost first; `number` returns the number of a name that was
-    /// not used yet, not 0.
+    /// not used yet, not 0, and whether lines are those of its source.
     pub(super) fn functions(
         &mut self,
         (runtime, frame): (u32, GeneratedFrame),
         language: Language,
-        mut number: impl FnMut(&FunctionLabel) -> u32,
+        mut number: impl FnMut(&FunctionLabel) -> (u32, bool),
         frames: &mut Vec<u64>,
     ) -> GeneratedFunctions {
         match self.known.get_mut(&piece(runtime, frame)) {
             Some(Names::Known(names, numbers)) => {
-                for place in names.at(frame.at) {
-                    let own = &mut numbers[*place as usize];
-                    if *own == 0 {
-                        *own = number(&names.labels[*place as usize]);
+                // Between two described addresses of compiled code, the innermost function may be at any line.
+                let is_exact = frame.kind == GeneratedKind::Method || names.ends_at(frame.at);
+                for (i, place) in names.at(frame.at).iter().enumerate() {
+                    let own = &mut numbers[place.label as usize];
+                    if own.0 == 0 {
+                        *own = number(&names.labels[place.label as usize]);
                     }
-                    frames.push(language.address(*own));
+                    let function = language.address(own.0);
+                    frames.push(if own.1 && (i > 0 || is_exact) {
+                        at_line(function, FIRST_LINE, place.line)
+                    } else {
+                        function
+                    });
                 }
                 GeneratedFunctions::Known
             }
             Some(Names::Native) => GeneratedFunctions::Native,
-            Some(Names::Unknown) | None => GeneratedFunctions::Unread,
+            Some(Names::Lines(_) | Names::Unknown) | None => GeneratedFunctions::Unread,
             Some(Names::Unreadable) => GeneratedFunctions::Unreadable,
         }
     }

@@ -7,12 +7,14 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::event::Interpreters;
+use crate::kernel::machine::identity::Identity;
 use crate::kernel::walk::runtime::{GeneratedFrame, GeneratedKind, StringBytes, WalkPart, WalkParts, WalkedFunction};
 use crate::kernel::walk::{MIXED, Program, WalkEnd};
 use crate::record::in_place::{i32_at, u64_at};
-use crate::record::interpreted::{self, FUNCTION_LEN, Language};
+use crate::record::interpreted::{self, FUNCTION_LEN, FunctionSource, LINES, Language};
 use crate::record::{Layout, SampleId};
 use crate::symbols::languages::code_names::FunctionLabel;
+use crate::symbols::languages::line_table::FunctionLines;
 use crate::symbols::languages::names::KnownRuntimes;
 use crate::symbols::languages::runtime_file::language_of;
 use crate::symbols::languages::strings;
@@ -20,7 +22,7 @@ use crate::symbols::languages::v8::ANONYMOUS;
 use crate::symbols::spaces::InterpretedFigures;
 
 use super::super::output::{RecordOutput, TIME_AT};
-use super::generated::{GeneratedFrames, GeneratedFunctions};
+use super::generated::{FIRST_LINE, GeneratedFrames, GeneratedFunctions};
 use super::{FLAGS_AT, FRAMES_AT, ID_AT, TASK_AT, WHY_AT};
 
 /// The maximum number of functions, and of their places in processes.
@@ -43,6 +45,8 @@ pub(super) struct InterpretedFrames {
     program: Option<Arc<Program>>,
     /// The number of each function by its name, file and first line.
     functions: FxHashMap<FunctionKey, u32>,
+    /// The source of each function, as described in the stream.
+    sources: Vec<ToldSource>,
     /// The languages whose unnamed functions were described.
     described: Vec<Language>,
     generated: GeneratedFrames,
@@ -108,7 +112,8 @@ impl InterpretedFrames {
         room: &'a mut Vec<u8>,
     ) -> &'a [u8] {
         let Some(words) = walk.get(FRAMES_AT..).filter(|_| walk[FLAGS_AT] & MIXED != 0) else { return walk };
-        let outermost = self.look(words);
+        let pid = i32_at(walk, TASK_AT).unwrap_or(-1);
+        let outermost = self.look(words, pid);
         let (mut runtime, mut leaf, mut hidden, mut language) = (0, None, None, None);
         let mut runs = Runs::default();
         let mut frames = std::mem::take(&mut self.words);
@@ -124,7 +129,7 @@ impl InterpretedFrames {
                     let number = self.number(runtime, function);
                     self.figures.count(language, number != UNREAD);
                     runs.add(frames.len());
-                    frames.push(language.address(number));
+                    frames.push(self.at_line(language.address(number), (runtime, function), out));
                 }
                 WalkPart::Generated(frame) => {
                     let Some(language) = language else { continue };
@@ -160,11 +165,11 @@ impl InterpretedFrames {
                 }
             }
         }
-        if let Some(language) = language.filter(|_| outermost.is_some()) {
-            let pid = i32_at(walk, TASK_AT).unwrap_or(-1);
-            if pid > 0 && !self.mapped.contains(&(pid, language)) {
-                self.unmapped.insert((pid, language));
-            }
+        if let Some(language) = language.filter(|_| outermost.is_some())
+            && pid > 0
+            && !self.mapped.contains(&(pid, language))
+        {
+            self.unmapped.insert((pid, language));
         }
         let is_whole = [WalkEnd::Complete, WalkEnd::LastFrame].iter().any(|whole| walk[WHY_AT] == *whole as u8);
         if is_whole && matches!(language, Some(Language::Ruby | Language::Perl)) {
@@ -183,6 +188,38 @@ impl InterpretedFrames {
 
     fn number(&self, runtime: u32, function: WalkedFunction) -> u32 {
         self.places.get(&(runtime, function.code, function.cookie)).copied().unwrap_or(UNREAD)
+    }
+
+    #[cfg(test)]
+    pub(super) fn learn_lines(&mut self, runtime: u32, function: WalkedFunction, lines: FunctionLines) {
+        self.generated.learn_lines(runtime, code_of(function), lines);
+    }
+
+    /// Returns the address of a frame's line, given that of its function; of the function itself without a line.
+    fn at_line(&mut self, function: u64, frame: (u32, WalkedFunction), out: &mut RecordOutput<'_, '_>) -> u64 {
+        let Some(lines) = self.generated.lines(frame.0, code_of(frame.1)) else { return function };
+        let Some(line) = lines.at(frame.1.at) else { return function };
+        let FunctionLines { first, last, pid, uid, .. } = *lines;
+        let source = FunctionSource { file: lines.file.clone(), first, last, pid, uid };
+        if self.has_source(function, &source, out) { interpreted::at_line(function, first, line) } else { function }
+    }
+
+    /// Describes the source of a function at its address before its first line. Returns whether it is the function's source
+    /// in the stream: processes name different scripts by the same relative path.
+    fn has_source(&mut self, function: u64, source: &FunctionSource, out: &mut RecordOutput<'_, '_>) -> bool {
+        let number = interpreted::number(function);
+        let Some(told) = number.checked_sub(OTHERS + 1).and_then(|i| self.sources.get_mut(i as usize)) else {
+            return false;
+        };
+        match told {
+            ToldSource::File(file) => *file == source.file,
+            ToldSource::Label(label) => {
+                let label = std::mem::take(label);
+                *told = ToldSource::File(source.file.clone());
+                self.tell(function, &label, Some(source), out);
+                true
+            }
+        }
     }
 
     /// Learns a function's name. Equal functions of several processes are the same.
@@ -206,8 +243,8 @@ impl InterpretedFrames {
     fn describe(&mut self, language: Language, out: &mut RecordOutput<'_, '_>) {
         if !self.described.contains(&language) {
             self.described.push(language);
-            self.tell(language.address(UNREAD), interpreted::NAME_NOT_READ, out);
-            self.tell(language.address(OTHERS), "(other functions)", out);
+            self.tell(language.address(UNREAD), interpreted::NAME_NOT_READ, None, out);
+            self.tell(language.address(OTHERS), "(other functions)", None, out);
         }
     }
 
@@ -219,32 +256,42 @@ impl InterpretedFrames {
             Some(known) => *known,
             None if self.functions.len() >= FUNCTIONS => OTHERS,
             None => {
-                self.tell(key.0.address(next), &label(&key), out);
+                let label = label(&key);
+                self.tell(key.0.address(next), &label, None, out);
+                self.sources.push(ToldSource::Label(if key.0.has_lines() { label.into() } else { Box::default() }));
                 self.functions.insert(key, next);
                 next
             }
         }
     }
 
-    /// Returns the position of the outermost frame of a language, and asks for names of code of a virtual machine.
-    fn look(&mut self, words: &[u8]) -> Option<usize> {
+    /// Returns the position of the outermost frame of a language, and asks for the lines of functions and for the names
+    /// of code of a virtual machine.
+    fn look(&mut self, words: &[u8], pid: i32) -> Option<usize> {
         let (mut runtime, mut outermost, mut unknown) = (0, None, Vec::new());
+        let mut seek = |generated: &GeneratedFrames, runtime, code| {
+            if !generated.knows(runtime, code) && !unknown.contains(&code) {
+                unknown.push(code);
+            }
+        };
         for (i, part) in WalkParts::of(words).enumerate() {
             match part {
                 WalkPart::Runtime(id) => runtime = id,
-                WalkPart::Frame(_) => outermost = Some(i),
+                WalkPart::Frame(function) => {
+                    outermost = Some(i);
+                    if language_of(runtime).is_some_and(Language::has_lines) {
+                        seek(&self.generated, runtime, code_of(function));
+                    }
+                }
                 WalkPart::Generated(frame) => {
                     outermost = Some(i);
-                    let code = GeneratedFrame { at: 0, ..frame };
-                    if !self.generated.knows(runtime, code) && !unknown.contains(&code) {
-                        unknown.push(code);
-                    }
+                    seek(&self.generated, runtime, GeneratedFrame { at: 0, ..frame });
                 }
                 WalkPart::Native(..) | WalkPart::Names(..) => {}
             }
         }
         if !unknown.is_empty() {
-            self.generated.ask(runtime, unknown);
+            self.generated.ask((runtime, pid), unknown);
         }
         outermost
     }
@@ -259,7 +306,15 @@ impl InterpretedFrames {
     ) -> GeneratedFunctions {
         let (mut generated, before) = (std::mem::take(&mut self.generated), frames.len());
         let number = |label: &FunctionLabel| {
-            self.function((language, label.name.to_string(), label.file.to_string(), label.line), out)
+            let key = (language, label.name.to_string(), label.file.to_string(), label.line);
+            let number = self.function(key, out);
+            if label.source.is_empty() {
+                return (number, false);
+            }
+            // Its file has no folder, so that nothing opens it.
+            let file = base_name(&label.source).into();
+            let source = FunctionSource { file, first: FIRST_LINE, last: LINES, pid: -1, uid: Identity::nobody().uid };
+            (number, self.has_source(language.address(number), &source, out))
         };
         let found = generated.functions(frame, language, number, frames);
         self.generated = generated;
@@ -272,11 +327,12 @@ impl InterpretedFrames {
         found
     }
 
-    fn tell(&self, address: u64, label: &str, out: &mut RecordOutput<'_, '_>) {
+    fn tell(&self, address: u64, label: &str, source: Option<&FunctionSource>, out: &mut RecordOutput<'_, '_>) {
         const _: () = assert!(FUNCTION_LEN == 1 << 16);
         let Some((layout, id)) = &self.round else { return };
-        // A name is shorter than a record may be.
-        out.write(|out| interpreted::encode_function(out, address, label, None, &layout.encode_trailer(id)).is_some());
+        let trailer = layout.encode_trailer(id);
+        // A name and a path are shorter than a record may be.
+        out.write(|out| interpreted::encode_function(out, address, label, source, &trailer).is_some());
     }
 
     /// Writes the mapping of a sample's process if it has frames and no mapping. Records may be read before earlier ones
@@ -299,6 +355,19 @@ impl InterpretedFrames {
             }
         }
     }
+}
+
+/// The description of a function in the stream: only its label, or its file, too.
+#[derive(Debug)]
+enum ToldSource {
+    Label(Box<str>),
+    File(Arc<str>),
+}
+
+/// Returns the identity by which the lines of a function are read.
+fn code_of(function: WalkedFunction) -> GeneratedFrame {
+    let WalkedFunction { code, cookie, .. } = function;
+    GeneratedFrame { code, cookie, at: 0, kind: GeneratedKind::Interpreted }
 }
 
 /// Runs of frames of a language, each of one call from C.

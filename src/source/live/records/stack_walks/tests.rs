@@ -3,9 +3,11 @@
 use super::super::pipeline::RecordPipeline;
 use super::*;
 use crate::kernel::attr::sample::{CALLCHAIN, CPU, IDENTIFIER, IP, PERIOD, TID, TIME};
-use crate::record::interpreted::Language;
+use crate::kernel::walk::runtime::WalkedFunction;
+use crate::record::interpreted::{Language, at_line};
 use crate::record::kinds::{WholeRecords, tests};
 use crate::record::sample::CONTEXT_KERNEL;
+use crate::symbols::languages::line_table::FunctionLines;
 
 const LAYOUT: Layout = Layout {
     sample_type: IDENTIFIER | IP | TID | TIME | CPU | PERIOD | CALLCHAIN,
@@ -124,6 +126,45 @@ fn a_method_of_php_has_an_address_a_name_and_a_mapping() {
     let figures = joined.walks.interpreted.figures();
     assert_eq!((figures.frames, figures.unnamed, figures.functions), (1, 0, 1));
     assert_eq!(figures.languages().collect::<Vec<_>>(), [Language::Php]);
+}
+
+#[test]
+fn a_frame_has_the_address_of_its_line() {
+    const ID: u64 = 5 << 4 | Language::Python as u64;
+    let mut texts = [0; 216];
+    for (at, text) in [(0, &b"spin"[..]), (96, b"app.py")] {
+        texts[at..at + text.len()].copy_from_slice(text);
+    }
+    let mut joined = start();
+    let names = |code: u64| {
+        // The lengths of strings of bytes.
+        let string = |len: u64| (1 << 2 | 1 << 5) << 32 | len;
+        let mut words = vec![2 << 56 | code, 9 << 32 | 3, string(4), string(6)];
+        words.extend(texts.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)));
+        words
+    };
+    let frame = |code: u64, at: u64| [1 << 56 | code, 9 << 32 | at];
+    for (code, file) in [(0x1000, "/srv/app.py"), (0x2000, "/opt/app.py")] {
+        let function = WalkedFunction { code, cookie: 9, at: 0 };
+        let lines = FunctionLines::made(file, 3..=9, &[(0, 3), (0x20, 5)]);
+        joined.walks.interpreted.learn_lines(ID as u32, function, lines);
+    }
+    let walk = |code: u64, frames: &[[u64; 2]]| {
+        let words = [&[4 << 56 | 0x10, 3 << 56 | ID][..], &names(code)[..], frames.as_flattened()].concat();
+        [ended(5, WalkEnd::Complete, MIXED, &words), sampled(misc::USER, 0x10, 5, &[])].concat()
+    };
+    let out = joined.walks.passed(0, &walk(0x1000, &[frame(0x1000, 0x20), frame(0x1000, 0x21), frame(0x3000, 0x20)]));
+    let records = || WholeRecords { rest: &out };
+    let sample = records().find(|(header, _)| header.kind == types::SAMPLE).expect("it is there");
+    let chain: Vec<u64> = LAYOUT.sample(sample.0, &sample.1[HEADER..]).expect("whole").chain().collect();
+    let address = Language::Python.address(2);
+    // An odd byte is not an instruction, and the last function has no name.
+    assert_eq!(chain, [CONTEXT_USER, at_line(address, 3, 5), address, Language::Python.address(0)]);
+    let has = |text: &[u8]| records().filter(|(_, record)| memchr::memmem::find(record, text).is_some()).count();
+    assert_eq!((has(b"spin (app.py)\0"), has(b"spin (app.py)\0/srv/app.py\0")), (2, 1));
+    // A function of the same name in another folder has no line: the text would be that of the first one.
+    assert_eq!(joined.read(0, &[walk(0x2000, &[frame(0x2000, 0x20)])]), [[CONTEXT_USER, address]]);
+    assert_eq!(joined.read(0, &[walk(0x1000, &[frame(0x1000, 0)])]), [[CONTEXT_USER, at_line(address, 3, 3)]]);
 }
 
 #[test]

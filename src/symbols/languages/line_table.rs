@@ -21,7 +21,7 @@ pub(crate) struct FunctionLines {
 }
 
 impl FunctionLines {
-    /// Returns the line of an instruction as a walk has it; `None` if it has none.
+    /// Returns the line of an instruction as a walk has it; `None` without a line.
     pub(crate) fn at(&self, at: u32) -> Option<u32> {
         // No instruction is at an odd byte: walks have these where an instruction is not known.
         let at = at.wrapping_sub(self.start).checked_mul(self.step).filter(|at| at.is_multiple_of(2))?;

@@ -72,7 +72,7 @@ impl CpythonLines {
         cookie(&self.layout, code, memory, |name| self.string(name, memory))
     }
 
-    /// Reads the lines of whatever is at the first address.
+    /// Reads the lines of the bytes at the first address as a function.
     pub(super) fn read_untrusted(&self, memory: &impl ProcessMemory) {
         if let Some(lines) = self.cookie(0, memory).and_then(|cookie| self.of((0, cookie), (1, 0), memory)) {
             let _ = (0..256).filter_map(|at| lines.at(at)).count();

@@ -66,7 +66,7 @@ impl ConstantLayout {
     }
 }
 
-/// Reads a table up to its end; `None` if it has none.
+/// Reads a table up to its end; `None` without an end.
 fn table(at: u64, version: u8, memory: &impl ProcessMemory) -> Option<Vec<(u32, u32)>> {
     let mut bytes = Vec::new();
     while bytes.len() < TABLE {

@@ -34,7 +34,7 @@ pub(super) fn known(version: (u8, u8)) -> Option<(u8, u8)> {
 }
 
 impl PhpLines {
-    /// Reads the lines of whatever is at the first address.
+    /// Reads the lines of the bytes at the first address as a function.
     pub(super) fn read_untrusted(&self, memory: &impl ProcessMemory) {
         if let Some(lines) = self.cookie(0, memory).and_then(|cookie| self.of((0, cookie), (1, 0), memory)) {
             let _ = (0..256).filter_map(|at| lines.at(at)).count();
@@ -136,7 +136,7 @@ mod tests {
                 assert_eq!((&*found.file, found.first, found.last), ("/srv/app.php", 3, 5));
                 // As the kernel writes them: where an operation is, less the function.
                 let at = |operation: u64| found.at((LIST + operation).wrapping_sub(CODE) as u32).unwrap_or(0);
-                assert_eq!([0, 32, 64, 96, 128].map(at), [3, 4, 4, 0, 0], "the last two are none of its");
+                assert_eq!([0, 32, 64, 96, 128].map(at), [3, 4, 4, 0, 0], "outside of its lines, and behind it");
                 assert_eq!(found.at(1u32.wrapping_sub(CODE as u32)), None, "not known in the kernel");
                 assert_eq!(of(hash ^ 1, &pieces), None);
                 // A function that is written in C.

@@ -21,7 +21,7 @@ impl Wakeup {
         Ok(Self { fd, is_pending: AtomicBool::new(false) })
     }
 
-    /// Ends the current or the next wait. Whatever the caller did before is visible to the waiting thread.
+    /// Ends the current or the next wait. The waiting thread then sees all that the caller did before.
     pub(crate) fn wake(&self) {
         if !self.is_pending.swap(true, Ordering::AcqRel) {
             // It fails only if the counter is full, and then the wait ends, too.

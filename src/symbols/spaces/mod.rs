@@ -352,10 +352,9 @@ impl<S: Store> AddressSpaceTracker<S> {
                 self.want(pid);
             }
             // Requests are faster than events: its mappings were read after this change.
-            ProcessEvent::Mapped { pid, at }
-            | ProcessEvent::Forked { child: pid, at, .. }
-            | ProcessEvent::Executed { pid, at }
-                if is_known(pid, at) => {}
+            ProcessEvent::Mapped { pid, at } | ProcessEvent::Forked { child: pid, at, .. } if is_known(pid, at) => {}
+            // An interpreter may be that of the program before, with other addresses.
+            ProcessEvent::Executed { pid, at } if is_known(pid, at) && self.is_native(pid) => {}
             ProcessEvent::Mapped { pid, .. } if self.processes.contains_key(&pid) => {
                 // A new mapping, so the delay starts again.
                 self.processes.entry(pid).and_modify(|process| process.pause = PAUSE);
@@ -373,6 +372,10 @@ impl<S: Store> AddressSpaceTracker<S> {
             ProcessEvent::Forked { parent, child, .. } => self.fork(parent, child),
             ProcessEvent::Executed { pid, .. } | ProcessEvent::Exited { pid } => self.forget(pid),
         }
+    }
+
+    fn is_native(&self, pid: i32) -> bool {
+        self.processes.get(&pid).is_none_or(|process| process.interpreter.is_none())
     }
 
     fn want(&mut self, pid: i32) {

@@ -170,7 +170,7 @@ fn bpf_programs_that_come_and_go_leave_recordings_readable() {
     if let Err(error) = Walker::load(0) {
         return skipped(&format!("the kernel says {:?}", error.errno));
     }
-    // What perf reads in two recordings, in the order of their start.
+    // Returns the records that perf reads in two recordings, in the order of their start.
     let records = |first: Command, second: Command| {
         let dir = tempfile::tempdir().expect("dir");
         let (first, second) =

@@ -710,7 +710,13 @@ pub fn scene(name: &str) -> Stage {
             s.plain(0, "dummy");
             s.side(&Record::Bpf { unload: false, id: 12, tag: [1, 2, 3, 4, 5, 6, 7, 8] }, MS);
             s.side(
-                &Record::Ksymbol { addr: 0xffff_ffff_c000_1000, len: 200, unregister: false, name: b"bpf_prog_x" },
+                &Record::Ksymbol {
+                    addr: 0xffff_ffff_c000_1000,
+                    len: 200,
+                    unregister: false,
+                    name: b"bpf_prog_x",
+                    source: b"",
+                },
                 MS,
             );
             s.side(&Record::Cgroup { id: 77, path: b"/web" }, 2 * MS);

@@ -70,6 +70,16 @@ impl Digest {
         let is_whole = spec.is_whole;
         let by_mode = counts.by_mode(&fold.by_site());
         let processes = processes(data, &fold, &counts, cpus_of);
+        let (sampled, by_proc) = (cpus_of(by_mode.iter().sum()), busy_of_host(&spec));
+        let missing = share_without_samples(sampled, by_proc);
+        let mut notes = loaded.notes.clone();
+        notes.extend(missing.map(|share| {
+            format!(
+                "{:.0} % of the busy time of the CPUs has no samples: interrupts of the clock are missing, or samples are \
+                 lost; shares are of the samples that came",
+                100.0 * share
+            )
+        }));
         let mut answer = |cpu| {
             let (frequency, sampled) = (spec.info.clock_rate(), spec.info.n_cpus);
             CpuAnswer { frequency, whole: is_whole, sampled, ..counts.answer(data, cpu) }
@@ -80,15 +90,15 @@ impl Digest {
             seconds: span as f64 / 1e9,
             samples: total.samples,
             lost: core.profile.ledger.lost_of(spec.event),
-            busy: cpus_of(by_mode.iter().sum()),
+            busy: by_proc.filter(|_| missing.is_some()).or(sampled),
             cpus: spec.info.n_cpus,
             findings: found(&spec, &busiest(data, &fold, MOST_PROCESSES), &mut answer),
             start: core.times.start,
             processes,
             paths: paths(data, &fold),
-            by_cpu: if is_whole { by_cpu(&answer(None)) } else { Vec::new() },
+            by_cpu: if is_whole { by_cpu(&answer(None), spec.host) } else { Vec::new() },
             unnamed: unnamed(data, &fold),
-            notes: loaded.notes.clone(),
+            notes,
             again: spec.again,
         }
     }
@@ -103,6 +113,24 @@ fn span(data: Data<'_>, spec: &DigestSpec<'_>) -> u64 {
         }
     });
     last.saturating_sub(first)
+}
+
+/// Returns how many CPUs were busy by /proc/stat on average, without this program.
+fn busy_of_host(spec: &DigestSpec<'_>) -> Option<f64> {
+    let host = spec.host.filter(|_| spec.is_whole && !spec.is_narrowed)?;
+    let (busy, passed) = host
+        .history
+        .between(spec.range.unwrap_or((0, u64::MAX)))
+        .iter()
+        .fold((0, 0), |sum, one| (sum.0 + one.busy_ns, sum.1 + one.length));
+    (passed > 0).then(|| (busy as f64 / passed as f64 - spec.own / 100.0).max(0.0))
+}
+
+/// Returns the share of the busy time that has no samples, if it is more than chance: a virtual machine can lose
+/// interrupts of the clock, which must not look like idle time.
+fn share_without_samples(sampled: Option<f64>, by_proc: Option<f64>) -> Option<f64> {
+    let (sampled, busy) = (sampled?, by_proc?);
+    Some(1.0 - sampled / busy).filter(|share| busy > 0.2 && *share > 0.1)
 }
 
 fn machine(info: &Info) -> String {
@@ -248,19 +276,21 @@ fn paths(data: Data<'_>, fold: &Aggregate) -> Vec<DigestPath> {
     out
 }
 
-fn by_cpu(answer: &CpuAnswer) -> Vec<DigestCpu> {
+fn by_cpu(answer: &CpuAnswer, host: Option<&HostView>) -> Vec<DigestCpu> {
     let expected = answer.expected();
     if expected < 1.0 {
         return Vec::new();
     }
     let share = |samples: u64| (100.0 * samples as f64 / expected).min(100.0);
+    let by_proc = |cpu: u16| host.and_then(|host| host.row(cpu.into())).map_or(0.0, |row| f64::from(row.busy()));
     let mut list: Vec<DigestCpu> = (answer.rows.iter())
         .map(|row| {
             let soft = row.softirqs() + row.counts[cpus::IRQ];
             let vector = row.vector().filter(|_| share(soft) >= LEAST);
             DigestCpu {
                 cpu: row.cpu,
-                busy: share(row.total() - row.counts[cpus::IDLE]),
+                // Without some of its samples, a CPU would look idle.
+                busy: share(row.total() - row.counts[cpus::IDLE]).max(by_proc(row.cpu)),
                 soft: share(soft),
                 vector: vector.map(|vector| VECTORS[vector]),
             }
@@ -293,4 +323,18 @@ fn unnamed(data: Data<'_>, fold: &Aggregate) -> Vec<DigestUnnamed> {
     arrange_by_key(&mut list, |one| Reverse((one.share * 1e6) as u64));
     list.truncate(MOST_ROWS);
     list
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_interrupts_of_the_clock_are_no_idle_time() {
+        assert_eq!(share_without_samples(Some(1.5), Some(2.0)), Some(0.25));
+        assert_eq!(share_without_samples(Some(1.95), Some(2.0)), None, "chance, or the time between two readings");
+        assert_eq!(share_without_samples(Some(2.0), Some(1.5)), None);
+        assert_eq!(share_without_samples(Some(0.01), Some(0.1)), None, "too little to judge");
+        assert_eq!((share_without_samples(None, Some(2.0)), share_without_samples(Some(1.0), None)), (None, None));
+    }
 }

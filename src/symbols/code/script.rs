@@ -1,7 +1,5 @@
 //! The lines of an interpreted function, from its script.
 
-use std::sync::Arc;
-
 use super::{Instruction, Listing, read_source};
 use crate::kernel::machine::identity::Identity;
 use crate::record::interpreted::{FUNCTION_LEN, FunctionSource, at_line};
@@ -60,6 +58,8 @@ fn text(dso: &Dso, source: &FunctionSource, options: &SymbolOptions) -> Result<V
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::record::interpreted::{Language, line_at, to_dso};
     use crate::session::dso::NamedFunction;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::kinds::{Mmap, encode, types};
+use super::kinds::{HAS_SOURCE, Mmap, encode, types};
 
 /// A language whose functions are frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -143,9 +143,6 @@ pub(crate) fn to_dso(address: u64) -> u64 {
 
 /// Stands for the name of a function that could not be read.
 pub(crate) const NAME_NOT_READ: &str = "(name not read)";
-
-/// The flag of a symbol's record that has a source behind the name, where perf reads nothing.
-pub(super) const HAS_SOURCE: u16 = 1 << 15;
 
 /// Appends the record that names a function.
 pub(crate) fn encode_function(

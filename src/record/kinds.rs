@@ -3,7 +3,6 @@
 
 mod written;
 
-use super::interpreted::HAS_SOURCE;
 pub use super::types;
 pub(crate) use written::encode_task;
 pub use written::{encode, encode_cgroup, encode_comm};
@@ -49,6 +48,9 @@ impl Header {
         })
     }
 }
+
+/// The flag of a symbol's record that has a source behind the name, where perf reads nothing.
+pub(super) const HAS_SOURCE: u16 = 1 << 15;
 
 /// The reason why bytes cannot be read as a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

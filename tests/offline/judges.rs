@@ -193,7 +193,8 @@ fn speedscope_reads_the_same_rows() {
     for (file, apart, least) in [("corpus/fp-spin.folded", "spin", 14), ("imported/node.cpuprofile", "(anonymous ", 10)]
     {
         let dir = tempfile::tempdir().expect("dir");
-        let Some(browse) = in_speedscope(&data(file), dir.path()) else { return };
+        let path = data(file);
+        let Some(browse) = in_speedscope(&path, dir.path()) else { return };
         let rows = sandwich(&String::from_utf8(browse("--dump-dom")).expect("UTF-8"));
         let ours = json(file);
         let event = &ours["events"][0];

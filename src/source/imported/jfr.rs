@@ -13,7 +13,7 @@ use crate::session::DsoKind;
 use super::ImportError;
 use super::labels::NO_LABELS;
 use super::profile::{ImportedProfile, ImportedSample, MOST_FRAMES, NO_ID, ROOT};
-use types::{Item, Reader, Types};
+use types::{Item, JfrReader, JfrTypes};
 
 const MAGIC: &[u8] = b"FLR\0";
 const HEADER: usize = 68;
@@ -65,13 +65,13 @@ struct Chunk<'a> {
     start_ns: u64,
     start_ticks: u64,
     ticks_per_second: u64,
-    types: Types,
+    types: JfrTypes,
     values: FxHashMap<(Pool, u64), (u64, usize)>,
 }
 
 impl<'a> Chunk<'a> {
     fn read(file: &'a [u8], start: usize) -> Result<Self, ImportError> {
-        let mut header = Reader::new(file, start);
+        let mut header = JfrReader::new(file, start);
         if header.take(4)? != MAGIC {
             return Err(ImportError::Damaged { what: "a chunk without its magic number", at: start });
         }
@@ -104,7 +104,7 @@ impl<'a> Chunk<'a> {
             }
             Ok(())
         })?;
-        chunk.types = Types::read(metadata.ok_or(ImportError::Lacks("metadata"))?)?;
+        chunk.types = JfrTypes::read(metadata.ok_or(ImportError::Lacks("metadata"))?)?;
         let mut values = FxHashMap::default();
         chunk.each_event(|chunk, kind, body| if kind == 1 { chunk.checkpoint(body, &mut values) } else { Ok(()) })?;
         chunk.values = values;
@@ -114,17 +114,17 @@ impl<'a> Chunk<'a> {
     /// Passes the type of each event, and the position of its fields.
     fn each_event(
         &self,
-        mut see: impl FnMut(&Self, u64, Reader<'a>) -> Result<(), ImportError>,
+        mut see: impl FnMut(&Self, u64, JfrReader<'a>) -> Result<(), ImportError>,
     ) -> Result<(), ImportError> {
-        let mut next = Reader::new(self.bytes, self.start + HEADER);
+        let mut next = JfrReader::new(self.bytes, self.start + HEADER);
         while next.at < self.bytes.len() {
             let start = next.at;
-            let size = Reader::new(self.bytes, start).int()?;
+            let size = JfrReader::new(self.bytes, start).int()?;
             if size == 0 {
                 return Err(next.damaged("an event without a size"));
             }
             next.take(size)?;
-            let mut event = Reader::new(&self.bytes[..next.at], start);
+            let mut event = JfrReader::new(&self.bytes[..next.at], start);
             event.int()?;
             let kind = event.int()?;
             see(self, kind, event)?;
@@ -135,7 +135,7 @@ impl<'a> Chunk<'a> {
     /// Finds the values of a checkpoint.
     fn checkpoint(
         &self,
-        mut from: Reader<'a>,
+        mut from: JfrReader<'a>,
         values: &mut FxHashMap<(Pool, u64), (u64, usize)>,
     ) -> Result<(), ImportError> {
         // Its time, its duration, the distance to the one before, and its kind.
@@ -165,8 +165,8 @@ impl<'a> Chunk<'a> {
     fn look_up(&self, pool: Pool, key: u64, mut see: impl FnMut(&str, Item<'a>)) -> bool {
         let Some((class, at)) = self.values.get(&(pool, key)) else { return false };
         let mut from = match pool {
-            Pool::Trace => Reader::new(self.bytes, *at),
-            _ => Reader::limited(self.bytes, *at, FEW_VALUES),
+            Pool::Trace => JfrReader::new(self.bytes, *at),
+            _ => JfrReader::limited(self.bytes, *at, FEW_VALUES),
         };
         self.types.value(&mut from, ("", *class), 0, &mut see).is_ok()
     }

@@ -168,8 +168,9 @@ impl StoreClient {
     pub(super) fn types(&self, span: StoreSpan) -> Result<Vec<String>, StoreError> {
         let reply: TypesReply = self.list("ProfileTypes", "types", span, &[])?;
         let id = |of: TypeParts| {
-            let id = [of.name, of.sample_type, of.sample_unit, of.period_type, of.period_unit].join(":");
-            if of.delta { id + ":delta" } else { id }
+            let mut parts = vec![of.name, of.sample_type, of.sample_unit, of.period_type, of.period_unit];
+            parts.extend(of.delta.then(|| "delta".to_owned()));
+            parts.join(":")
         };
         Ok(sorted(reply.types.into_iter().map(id).collect()))
     }

@@ -24,14 +24,14 @@ pub(super) enum Item<'a> {
 
 /// A position in the file, up to the end of a chunk.
 #[derive(Clone, Copy)]
-pub(super) struct Reader<'a> {
+pub(super) struct JfrReader<'a> {
     bytes: &'a [u8],
     pub(super) at: usize,
     /// The values that may still be read: types may be nested such that they have no bytes.
     steps: u64,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> JfrReader<'a> {
     /// Returns a reader of a part of the file, from a position on.
     pub(super) fn new(bytes: &'a [u8], at: usize) -> Self {
         let length = bytes.len().saturating_sub(at) as u64;
@@ -128,15 +128,15 @@ struct Class {
 
 /// The types of a chunk by their ids.
 #[derive(Default)]
-pub(super) struct Types {
+pub(super) struct JfrTypes {
     classes: FxHashMap<u64, Class>,
     strings: Vec<Arc<str>>,
     elements: usize,
 }
 
-impl Types {
+impl JfrTypes {
     /// Reads the body of a metadata event.
-    pub(super) fn read(mut from: Reader<'_>) -> Result<Self, ImportError> {
+    pub(super) fn read(mut from: JfrReader<'_>) -> Result<Self, ImportError> {
         let mut types = Self::default();
         // Its time, duration and number.
         for _ in 0..3 {
@@ -154,7 +154,7 @@ impl Types {
     }
 
     /// Reads an element with its children. Those of a class are its fields.
-    fn element(&mut self, from: &mut Reader<'_>, inside: Option<u64>, nested: u8) -> Result<(), ImportError> {
+    fn element(&mut self, from: &mut JfrReader<'_>, inside: Option<u64>, nested: u8) -> Result<(), ImportError> {
         self.elements += 1;
         if self.elements > MOST_ELEMENTS || nested > MOST_NESTED {
             return Err(ImportError::TooComplex);
@@ -189,7 +189,7 @@ impl Types {
         Ok(())
     }
 
-    fn string(&self, from: &mut Reader<'_>) -> Result<Arc<str>, ImportError> {
+    fn string(&self, from: &mut JfrReader<'_>) -> Result<Arc<str>, ImportError> {
         let index = usize::try_from(from.int()?).ok();
         let found = index.and_then(|index| self.strings.get(index));
         found.cloned().ok_or_else(|| from.damaged("a name that is missing in the metadata"))
@@ -202,7 +202,7 @@ impl Types {
     /// Reads a value of a type, and passes its numbers and texts with the names of their fields.
     pub(super) fn value<'a>(
         &self,
-        from: &mut Reader<'a>,
+        from: &mut JfrReader<'a>,
         (name, class): (&str, u64),
         nested: u8,
         see: &mut dyn FnMut(&str, Item<'a>),

@@ -1,6 +1,5 @@
 //! Offsets in the types of a virtual machine of one version, and where one process has its code.
 
-use super::lines::LineLayout;
 use super::tables::VmTables;
 use crate::kernel::walk::code_cache::{BLOB_HEAD, BlobLayout, CodeCache, CodeHeap, HEAPS, NameLayout};
 use crate::kernel::walk::runtime::METHOD_BYTES;
@@ -47,6 +46,17 @@ pub(super) struct ConstantLayout {
     pub(super) symbol_body: u64,
     /// Where a method has its lines; `None` in versions whose tables do not have it.
     pub(super) lines: Option<LineLayout>,
+}
+
+/// The position of lines: in the constant part of a method, and in its pool of constants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LineLayout {
+    /// Bits of a method, and the length of its bytecode, which follows the constant part.
+    pub(super) flags: u64,
+    pub(super) code_size: u64,
+    pub(super) constant_size: u64,
+    /// The index of the file's name.
+    pub(super) source: u64,
 }
 
 impl ConstantLayout {

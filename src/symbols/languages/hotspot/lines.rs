@@ -6,17 +6,6 @@ use super::layout::ConstantLayout;
 use super::scopes::number;
 use crate::symbols::languages::ProcessMemory;
 
-/// The position of lines: in the constant part of a method, and in its pool of constants.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct LineLayout {
-    /// Bits of a method, and the length of its bytecode, which follows the constant part.
-    pub(super) flags: u64,
-    pub(super) code_size: u64,
-    pub(super) constant_size: u64,
-    /// The index of the file's name.
-    pub(super) source: u64,
-}
-
 /// The method has lines behind its bytecode.
 const HAS_LINES: u16 = 1;
 /// Bytes of a table that are read.

@@ -294,7 +294,9 @@ fn tables_are_asked_for_once_a_round() {
     let exec = record(types::COMM, misc::COMM_EXEC, &[word(7, 7), 0]);
     let map = record(types::MMAP2, 0, &[word(7, 7), 0x1000, 0x1000, 0, 0, 9, 0, 0]);
     let gone = |tid| record(types::EXIT, 0, &[word(5, 1), word(tid, 1), 0]);
-    joined.read(0, &[fork(7), thread, exec, map, gone(6), gone(5)]);
+    // Records without a time are later than any reading.
+    let mut timed = RecordPipeline { walks: Some(&mut joined.walks), layout: LAYOUT, ..RecordPipeline::default() };
+    timed.passed(0, &[fork(7), thread, exec, map, gone(6), gone(5)].concat());
     let news: Vec<ProcessEvent> = joined.news.receiver.try_iter().collect();
     assert_eq!(
         news,

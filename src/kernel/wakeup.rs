@@ -9,13 +9,13 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
 /// The signal. It has one waiting thread; any thread may wake it.
 #[derive(Debug)]
-pub(crate) struct Wakeup {
+pub(crate) struct WakeSignal {
     fd: OwnedFd,
     /// Whether it was signaled since the last wait, so that further signals need no system call.
     is_pending: AtomicBool,
 }
 
-impl Wakeup {
+impl WakeSignal {
     pub(crate) fn new() -> io::Result<Self> {
         let fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Self { fd, is_pending: AtomicBool::new(false) })
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn a_signal_ends_one_wait() {
-        let wakeup = Wakeup::new().expect("a descriptor");
+        let wakeup = WakeSignal::new().expect("a descriptor");
         wakeup.wake();
         wakeup.wake();
         wakeup.wait(None, LONG);
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn another_thread_and_another_descriptor_end_a_wait() {
-        let wakeup = Arc::new(Wakeup::new().expect("a descriptor"));
+        let wakeup = Arc::new(WakeSignal::new().expect("a descriptor"));
         let other = wakeup.clone();
         let waker = std::thread::spawn(move || (0..100).for_each(|_| other.wake()));
         wakeup.wait(None, LONG);

@@ -10,7 +10,7 @@ use super::runtime_file::{FoundRuntime, RuntimeFile};
 use super::{NotWalked, ProcessMemory};
 use crate::kernel::ThreadPriority;
 use crate::kernel::procfs::{self, ProcMapping};
-use crate::kernel::wakeup::Wakeup;
+use crate::kernel::wakeup::WakeSignal;
 
 /// The time after which a process no longer delays the next one, and how many threads may wait for longer ones. A busy
 /// machine can let a reader wait as long as a process that blocks it; its answer counts when it comes.
@@ -38,7 +38,7 @@ pub(crate) struct Prober {
     worker: Option<Sender<(u64, ProbeJob)>>,
     done: Sender<ProbeAnswer>,
     /// Signaled with each answer, if there is one.
-    wakeup: Option<Arc<Wakeup>>,
+    wakeup: Option<Arc<WakeSignal>>,
     pub(crate) answers: Receiver<ProbeAnswer>,
     waiting: VecDeque<ProbeJob>,
     /// The number and the process of what is being read, and since when.
@@ -69,7 +69,7 @@ impl Prober {
     }
 
     /// Signals each answer to the thread that takes it.
-    pub(crate) fn waking(self, wakeup: &Arc<Wakeup>) -> Self {
+    pub(crate) fn waking(self, wakeup: &Arc<WakeSignal>) -> Self {
         Self { wakeup: Some(wakeup.clone()), ..self }
     }
 
@@ -165,7 +165,7 @@ impl Prober {
 fn start(
     read: fn(&ProbeJob) -> Found,
     done: Sender<ProbeAnswer>,
-    wakeup: Option<Arc<Wakeup>>,
+    wakeup: Option<Arc<WakeSignal>>,
 ) -> Option<Sender<(u64, ProbeJob)>> {
     let (jobs, wanted) = unbounded::<(u64, ProbeJob)>();
     let work = move || {

@@ -9,7 +9,7 @@ use rustc_hash::FxHashSet;
 
 use super::cpu_budget::CpuBudget;
 use super::process_events::WakingSender;
-use crate::kernel::wakeup::Wakeup;
+use crate::kernel::wakeup::WakeSignal;
 use crate::symbols::bytes::Bytes;
 use crate::symbols::elf::program::{ElfProgram, Segment};
 use crate::symbols::unwind::rows::{self, NoRows, UnwindRows};
@@ -62,7 +62,10 @@ pub(crate) type Done = (BuildRequest, BuiltTable);
 /// Starts the thread that builds tables of large files. It builds one after the other, the smallest first, until all
 /// senders are dropped. Its priority is ordinary, because a file can take a second of CPU time; until its table is ready,
 /// stacks are taken by frame pointers.
-pub(crate) fn start(hasher: ContentHasher, wakeup: &Arc<Wakeup>) -> io::Result<(Sender<BuildRequest>, Receiver<Done>)> {
+pub(crate) fn start(
+    hasher: ContentHasher,
+    wakeup: &Arc<WakeSignal>,
+) -> io::Result<(Sender<BuildRequest>, Receiver<Done>)> {
     let ((jobs, wanted), (done, made)) = (unbounded::<BuildRequest>(), unbounded());
     let done = WakingSender::new(done, wakeup);
     let work = move || {

@@ -21,7 +21,7 @@ use arc_swap::ArcSwap;
 use crossbeam_channel::{Receiver, bounded, unbounded};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::kernel::wakeup::Wakeup;
+use crate::kernel::wakeup::WakeSignal;
 use crate::kernel::walk::{Asks, Mapping, ProcessEvent, Store, WalkEnds, Walker, lack};
 use crate::kernel::{self, ThreadPriority, procfs};
 use crate::record::interpreted::Language;
@@ -128,7 +128,7 @@ pub struct WalkFigures {
 
 /// Follows processes; with `languages`, also the frames of interpreters.
 pub(crate) fn follow(mut walker: Walker, languages: bool) -> io::Result<UnwindTableService> {
-    let wakeup = Arc::new(Wakeup::new()?);
+    let wakeup = Arc::new(WakeSignal::new()?);
     let (sender, news) = process_events::channel(&wakeup);
     let tables = Arc::new(ArcSwap::default());
     let asks = walker.asks();
@@ -146,7 +146,7 @@ pub(crate) fn follow(mut walker: Walker, languages: bool) -> io::Result<UnwindTa
 
 struct Inputs {
     /// Signaled by the senders of all channels.
-    wakeup: Arc<Wakeup>,
+    wakeup: Arc<WakeSignal>,
     /// The ring of processes that request tables.
     asks: Option<Asks>,
     news: ProcessEvents,

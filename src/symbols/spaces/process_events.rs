@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded};
 use rustc_hash::FxHashSet;
 
-use crate::kernel::wakeup::Wakeup;
+use crate::kernel::wakeup::WakeSignal;
 use crate::kernel::walk::ProcessEvent;
 
 /// The capacity of the queue.
@@ -57,7 +57,7 @@ impl ProcessEvents {
     }
 }
 
-pub(crate) fn channel(wakeup: &Arc<Wakeup>) -> (ProcessEventSender, ProcessEvents) {
+pub(crate) fn channel(wakeup: &Arc<WakeSignal>) -> (ProcessEventSender, ProcessEvents) {
     let ((sender, receiver), missed) = (bounded(MOST), Arc::new(AtomicBool::default()));
     let sender = WakingSender::new(sender, wakeup);
     (ProcessEventSender { sender, missed: missed.clone() }, ProcessEvents { receiver, missed })
@@ -66,19 +66,19 @@ pub(crate) fn channel(wakeup: &Arc<Wakeup>) -> (ProcessEventSender, ProcessEvent
 /// Returns a sender without a receiver.
 #[cfg(test)]
 pub(crate) fn staged() -> ProcessEventSender {
-    channel(&Arc::new(Wakeup::new().expect("a descriptor"))).0
+    channel(&Arc::new(WakeSignal::new().expect("a descriptor"))).0
 }
 
-/// The sending end of a channel whose receiver waits for a [`Wakeup`].
+/// The sending end of a channel whose receiver waits for a [`WakeSignal`].
 #[derive(Debug)]
 pub(crate) struct WakingSender<T> {
     /// `None` only while it is dropped.
     sender: Option<Sender<T>>,
-    wakeup: Arc<Wakeup>,
+    wakeup: Arc<WakeSignal>,
 }
 
 impl<T> WakingSender<T> {
-    pub(crate) fn new(sender: Sender<T>, wakeup: &Arc<Wakeup>) -> Self {
+    pub(crate) fn new(sender: Sender<T>, wakeup: &Arc<WakeSignal>) -> Self {
         Self { sender: Some(sender), wakeup: wakeup.clone() }
     }
 

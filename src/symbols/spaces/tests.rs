@@ -13,8 +13,8 @@ use crate::kernel;
 /// An event later than all that was read.
 const LATE: u64 = u64::MAX;
 
-fn wakeup() -> Arc<Wakeup> {
-    Arc::new(Wakeup::new().expect("a descriptor"))
+fn wakeup() -> Arc<WakeSignal> {
+    Arc::new(WakeSignal::new().expect("a descriptor"))
 }
 
 fn spaces(room: usize) -> AddressSpaceTracker<BuildCounter> {

@@ -19,7 +19,7 @@ use crate::kernel::attr::{Attr, sample};
 use crate::kernel::bpf::calls::LoadError;
 use crate::kernel::spawn::HeldCommand;
 use crate::kernel::sys::{Errno, Ioctl, Sys};
-use crate::kernel::wakeup::Wakeup;
+use crate::kernel::wakeup::WakeSignal;
 use crate::kernel::walk::{
     AT_TRACEPOINT, Hook, MIXED, NARROW, ProcessEvent, Program, RETURNS, WORDS, WalkEnd, WalkEnds, Walker, lack,
 };
@@ -173,7 +173,7 @@ impl StackWalks {
     fn for_copies() -> Option<Self> {
         let program = Program::for_copies().ok()?;
         // Nothing follows its processes.
-        let (news, _) = process_events::channel(&Arc::new(Wakeup::new().ok()?));
+        let (news, _) = process_events::channel(&Arc::new(WakeSignal::new().ok()?));
         Some(Self::with(program, WalkJoiner::new(news), Arc::default()))
     }
 

@@ -55,7 +55,7 @@ struct Joined {
 }
 
 fn start() -> Joined {
-    let wakeup = std::sync::Arc::new(Wakeup::new().expect("a descriptor"));
+    let wakeup = std::sync::Arc::new(WakeSignal::new().expect("a descriptor"));
     let (sender, news) = process_events::channel(&wakeup);
     let mut walks = WalkJoiner::new(sender);
     walks.writers.insert(WRITER);

@@ -364,11 +364,11 @@ fn who_always_has_a_reason_asks_for_tables_less_and_less_often() {
     let mut record = program();
     record.args(["record", "-q", "-e", "cpu-clock", "-F", "1999", "--call-graph", "tables", "-o"]).arg(&file);
     let mut record = record.arg("--").arg(&nowhere).spawn().expect("runs");
-    // How often the thread that reads the requests woke up during its lifetime.
+    // How often the thread that reads the requests woke up during its lifetime, also for other reasons.
     let mut woken = 0;
     while record.try_wait().expect("waited for").is_none() {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", record.id())).into_iter().flatten().flatten();
-        for task in tasks.filter(|task| std::fs::read(task.path().join("comm")).is_ok_and(|comm| comm == b"asks\n")) {
+        for task in tasks.filter(|task| std::fs::read(task.path().join("comm")).is_ok_and(|comm| comm == b"tables\n")) {
             let status = std::fs::read_to_string(task.path().join("status")).unwrap_or_default();
             let times = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
             woken = times.and_then(|times| times.trim().parse().ok()).unwrap_or(woken);

@@ -69,22 +69,10 @@ pub(crate) fn started(pid: i32) -> Option<u64> {
 
 /// Returns the executable mappings of a process, in address order; empty when it has gone.
 pub(crate) fn exec_maps(pid: i32) -> Vec<ProcMapping> {
-    read_exec_maps(pid, None)
-}
-
-/// A file by the numbers that maps list: major and minor device number, and inode.
-pub(crate) type MappedFile = (u32, u32, u64);
-
-/// The same, with names of files that the caller knows: the kernel takes longer for a name than for all the rest.
-pub(crate) fn exec_maps_by<'a>(pid: i32, name_of: impl Fn(MappedFile) -> Option<&'a [u8]>) -> Vec<ProcMapping> {
-    read_exec_maps(pid, Some(&name_of))
-}
-
-fn read_exec_maps<'a>(pid: i32, name_of: Option<&dyn Fn(MappedFile) -> Option<&'a [u8]>>) -> Vec<ProcMapping> {
     static VSYSCALL: OnceLock<Option<ProcMapping>> = OnceLock::new();
     let read = |tid| {
         let (file, mut maps) = (fs::File::open(format!("/proc/{tid}/maps"))?, Vec::new());
-        procmap::each_executable(&file, |query, name| maps.push(ProcMapping::of(query, name)), name_of)?;
+        procmap::each_executable(&file, |query, name| maps.push(ProcMapping::of(query, name)))?;
         Ok::<_, io::Error>(maps)
     };
     let mut maps = match read(pid) {

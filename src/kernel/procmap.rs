@@ -35,24 +35,17 @@ pub(super) struct Query {
     build_id: u64,
 }
 
-/// Calls `each` with each executable mapping of an open /proc/PID/maps and its name, in address order. `name_of` has the
-/// names of known files, for which the kernel is not asked. Fails if the kernel does not support queries, or the process
-/// has gone.
-pub(super) fn each_executable<'a>(
-    maps: &File,
-    mut each: impl FnMut(&Query, &[u8]),
-    name_of: Option<&dyn Fn((u32, u32, u64)) -> Option<&'a [u8]>>,
-) -> io::Result<()> {
+/// Calls `each` with each executable mapping of an open /proc/PID/maps and its name, in address order. Fails if the
+/// kernel does not support queries, or the process has gone.
+pub(super) fn each_executable(maps: &File, mut each: impl FnMut(&Query, &[u8])) -> io::Result<()> {
     let (mut address, mut name) = (0, [0u8; PATH_MAX]);
-    // Whether to request the name of the mapping at the address.
-    let mut is_asked = name_of.is_none();
     for _ in 0..MOST {
         let mut query = Query {
             size: size_of::<Query>() as u64,
             flags: EXECUTABLE | COVERING_OR_NEXT,
             address,
-            name_len: if is_asked { PATH_MAX as u32 } else { 0 },
-            name: if is_asked { name.as_mut_ptr() as u64 } else { 0 },
+            name_len: PATH_MAX as u32,
+            name: name.as_mut_ptr() as u64,
             ..Query::default()
         };
         // SAFETY: the request reads and writes the structure that it has the size of, and writes up to `name_len`
@@ -63,17 +56,8 @@ pub(super) fn each_executable<'a>(
             return if error.raw_os_error() == Some(libc::ENOENT) { Ok(()) } else { Err(error) };
         }
         // The length includes a NUL.
-        let len = (query.name_len as usize).saturating_sub(1).min(PATH_MAX);
-        let file = (query.major, query.minor, query.inode);
-        match name_of.filter(|_| query.inode != 0).and_then(|name_of| name_of(file)) {
-            Some(known) => each(&query, known),
-            None if is_asked => each(&query, &name[..len]),
-            None => {
-                is_asked = true;
-                continue;
-            }
-        }
-        is_asked = name_of.is_none();
+        let len = (query.name_len as usize).saturating_sub(1);
+        each(&query, &name[..len.min(PATH_MAX)]);
         if query.end <= address {
             return Ok(());
         }

@@ -18,19 +18,6 @@ fn queries_find_what_the_text_has() {
 }
 
 #[test]
-fn names_of_known_files_are_those_of_the_caller() {
-    let pid = std::process::id() as i32;
-    let is_library = |map: &ProcMapping| map.name.ends_with(b"/libc.so.6");
-    let Some(known) = exec_maps(pid).into_iter().find(is_library) else { return };
-    let file = (known.major, known.minor, known.inode);
-    let named = exec_maps_by(pid, |of| (of == file).then_some(&b"/known"[..]));
-    let found = named.iter().find(|map| map.start == known.start).expect("still mapped");
-    // By the text of maps, the kernel's names come with the rest.
-    assert!(found.name == b"/known" || *found == known, "{found:?}");
-    assert!(named.iter().any(|map| map.name == b"[vdso]"), "other names are requested");
-}
-
-#[test]
 fn a_process_with_several_threads_is_told_from_others() {
     let own = std::process::id() as i32;
     let (leave, wait) = std::sync::mpsc::channel::<()>();

@@ -154,11 +154,6 @@ impl Files {
         Some(id)
     }
 
-    /// Returns the name of a file that was mapped within the last second.
-    pub(crate) fn recent_name(&self, file: procfs::MappedFile) -> Option<&[u8]> {
-        self.recent.files.get(&file).map(|recent| &*recent.name)
-    }
-
     /// Closes files that were mapped a while ago.
     pub(crate) fn close_old(&mut self) {
         self.recent.close_old();
@@ -384,16 +379,8 @@ pub(super) fn place_rows(spans: &[RowRange], bias: u64, map: &procfs::ProcMappin
 /// They stay open: their numbers do not become those of other files.
 #[derive(Debug, Default)]
 struct RecentFiles {
-    files: FxHashMap<procfs::MappedFile, RecentFile>,
+    files: FxHashMap<(u32, u32, u64), (Identity, std::fs::File)>,
     since: Option<Instant>,
-}
-
-#[derive(Debug)]
-struct RecentFile {
-    identity: Identity,
-    /// The path at which it was mapped first.
-    name: Box<[u8]>,
-    _open: std::fs::File,
 }
 
 impl RecentFiles {
@@ -409,7 +396,7 @@ impl RecentFiles {
 
     fn get(&mut self, map: &procfs::ProcMapping) -> Option<Identity> {
         self.close_old();
-        self.files.get(&(map.major, map.minor, map.inode)).map(|recent| recent.identity)
+        self.files.get(&(map.major, map.minor, map.inode)).map(|(identity, _)| *identity)
     }
 
     /// Adds a mapping's file, unless its file system reports other numbers in maps than in stat.
@@ -420,8 +407,7 @@ impl RecentFiles {
             && (libc::major(device), libc::minor(device), inode) == (map.major, map.minor, map.inode)
         {
             self.since.get_or_insert_with(Instant::now);
-            let recent = RecentFile { identity, name: map.name.clone().into(), _open: file };
-            self.files.insert((map.major, map.minor, map.inode), recent);
+            self.files.insert((map.major, map.minor, map.inode), (identity, file));
         }
     }
 }

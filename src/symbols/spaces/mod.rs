@@ -432,7 +432,7 @@ impl<S: Store> AddressSpaceTracker<S> {
     /// Reads what a process has mapped now, and builds its tables.
     fn read(&mut self, pid: i32) {
         let known_at = kernel::monotonic_ns();
-        let maps = procfs::exec_maps_by(pid, |file| self.files.recent_name(file));
+        let maps = procfs::exec_maps(pid);
         if maps.is_empty() {
             return self.forget(pid);
         }

@@ -130,8 +130,8 @@ pub(crate) fn realtime(sampling: &Sampling) -> anyhow::Result<Option<i32>> {
 fn afford(hz: u64, cost: Duration, sampling: &Sampling) -> anyhow::Result<Option<String>> {
     let percent = overhead::percent(cost, hz);
     let words = format!("{hz} Hz costs {percent:.0} % of each CPU here ({:.1} µs a sample)", cost.as_secs_f64() * 1e6);
-    let highest = overhead::highest_rate(cost);
-    if hz > highest && !sampling.force {
+    if percent > overhead::REFUSE_PERCENT && !sampling.force {
+        let highest = overhead::highest_rate(cost);
         let period = 1_000_000_000u64.div_ceil(highest);
         let lower = match sampling.period {
             Some(_) => format!("-c {period} or more"),
@@ -331,7 +331,7 @@ mod tests {
         };
         assert_eq!(of(1000, ""), Ok(None));
         assert!(of(20_000, "").is_ok_and(|warning| warning.is_some_and(|text| text.contains("costs 16 %"))));
-        assert!(of(62_000, "").is_ok() && of(63_000, "--force").is_ok_and(|warning| warning.is_some()));
+        assert!(of(62_400, "").is_ok() && of(63_000, "--force").is_ok_and(|warning| warning.is_some()));
         for (line, remedy) in [("-F 63000", "use -F 62000 or lower, or --force"), ("-c 1", "use -c 16130 or more, or")]
         {
             let why = of(63_000, line).expect_err("refused");

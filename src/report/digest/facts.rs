@@ -72,6 +72,8 @@ impl Digest {
         let processes = processes(data, &fold, &counts, cpus_of);
         let (sampled, by_proc) = (cpus_of(by_mode.iter().sum()), busy_of_host(&spec));
         let missing = share_without_samples(sampled, by_proc);
+        // Each CPU's figures of /proc are those of the present.
+        let present = spec.host.filter(|_| missing.is_some() && spec.range.is_none());
         let mut notes = loaded.notes.clone();
         notes.extend(missing.map(|share| {
             format!(
@@ -96,7 +98,7 @@ impl Digest {
             start: core.times.start,
             processes,
             paths: paths(data, &fold),
-            by_cpu: if is_whole { by_cpu(&answer(None), spec.host) } else { Vec::new() },
+            by_cpu: if is_whole { by_cpu(&answer(None), present) } else { Vec::new() },
             unnamed: unnamed(data, &fold),
             notes,
             again: spec.again,

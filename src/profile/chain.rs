@@ -57,12 +57,12 @@ impl Chain {
         &self.words
     }
 
-    /// Returns the frames of the decoded words, leaf first. Without frame pointers, an unwinder follows arbitrary register
+    /// Returns the frames of the first `count` decoded words, leaf first. Without frame pointers, an unwinder follows arbitrary register
     /// contents, so a return address outside the mapped code ends the stack as broken. The sampled address itself comes
     /// from the registers and is kept. A process without known mappings is not checked.
-    pub(crate) fn frames(&mut self, mut places: Mappings<'_>) -> &[Frame] {
+    pub(crate) fn frames(&mut self, mut places: Mappings<'_>, count: usize) -> &[Frame] {
         self.frames.clear();
-        for word in &self.words {
+        for word in self.words.iter().take(count) {
             let (map, ip) = match word.context {
                 CONTEXT_KERNEL => places.kernel(word.ip),
                 CONTEXT_USER => match places.user(word.ip) {

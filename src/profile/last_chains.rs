@@ -66,9 +66,15 @@ impl LastChain {
         SharedWords { count: if count > self.dead { count } else { 0 }, context: self.context }
     }
 
-    /// Continues with other words after the shared ones. Returns the stack of the shared words, and the fingerprint of
-    /// the whole chain. `words` are leaf first.
-    pub(super) fn replace(&mut self, shared: usize, maps: MapGenerations, words: &[Word]) -> (NodeId, Fingerprint) {
+    /// Continues with other words after the shared ones. Returns the stack of the shared words. `words` are leaf first;
+    /// `prints` become the fingerprints of the chain up to each of them, root first.
+    pub(super) fn replace(
+        &mut self,
+        shared: usize,
+        maps: MapGenerations,
+        words: &[Word],
+        prints: &mut Vec<Fingerprint>,
+    ) -> NodeId {
         self.words.truncate(shared);
         self.steps.truncate(shared);
         (self.shared, self.own) = (shared, words.len());
@@ -78,8 +84,10 @@ impl LastChain {
             Step { print: Fingerprint::new(maps), node: NodeId::ROOT }
         });
         let mut are_callers = true;
+        prints.clear();
         for word in words.iter().rev() {
             print = print.with(word);
+            prints.push(print);
             let is_cut = word.context == CONTEXT_CUT;
             if self.context == CONTEXT_CUT {
                 self.context = word.context;
@@ -90,7 +98,7 @@ impl LastChain {
                 self.steps.push(Step { print, node: NodeId::ROOT });
             }
         }
-        (node, print)
+        node
     }
 
     /// Sets the stacks of the last words that are not shared, root first. If some are missing, the stack is broken.

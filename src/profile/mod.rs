@@ -101,8 +101,9 @@ pub struct Profile {
     leaves: StackCache<SiteId>,
     last: LastChains,
     chain: Chain,
-    /// The stacks of a sample's own words.
+    /// The stacks of a sample's own words, and the fingerprints of the chain up to each of them, root first.
     nodes: Vec<NodeId>,
+    prints: Vec<Fingerprint>,
     births: renames::FirstSeenLog,
     renamed_sites: Mutex<renames::RenamedSites>,
     /// Changes when ids are renumbered, which invalidates all derived data.
@@ -250,40 +251,42 @@ impl Profile {
         if let Some(known) = self.leaves.get(key) {
             return known;
         }
-        let frames = self.chain.frames(session.places(sample.pid));
+        let frames = self.chain.frames(session.places(sample.pid), usize::MAX);
         let stack = frames.iter().fold(NodeId::ROOT, |node, frame| self.trie.child(node, self.frames.intern(*frame)));
         let site = self.sites.intern(Site { task, stack, trace });
         self.leaves.insert(key, site);
         site
     }
 
-    /// Returns the stack of a sample's chain. Callers that its thread's last chain had, too, are not looked up.
+    /// Returns the stack of a sample's chain. Callers that its thread's last chain had, too, are not looked up, nor those
+    /// that a recent chain of the same program began with.
     fn stack(&mut self, session: &Session, sample: &Sample<'_>, mode: u16) -> NodeId {
         let maps = MapGenerations::of(session, sample.pid);
         let last = self.last.of(sample.tid);
         let shared = self.chain.decode(sample, mode, last.shared_with(maps, sample.chain));
         let own = self.chain.words().len();
-        let (base, key) = last.replace(shared, maps, self.chain.words());
+        let base = last.replace(shared, maps, self.chain.words(), &mut self.prints);
+        let (known, stack) = self.memory.longest(&self.prints).unwrap_or((0, base));
         self.nodes.clear();
-        if let Some(stack) = self.memory.get(key) {
-            let mut node = stack;
-            while node != NodeId::ROOT && self.nodes.len() < own {
-                self.nodes.push(node);
-                node = self.trie.parent(node);
-            }
-            self.nodes.reverse();
-            last.set_nodes(&self.nodes, self.nodes.len() < own || node != base);
-            return stack;
+        let mut node = stack;
+        while node != NodeId::ROOT && self.nodes.len() < known {
+            self.nodes.push(node);
+            node = self.trie.parent(node);
         }
-        let frames = self.chain.frames(session.places(sample.pid));
-        let is_broken = frames.last() == Some(&BROKEN);
-        let mut node = if is_broken { NodeId::ROOT } else { base };
-        for frame in frames.iter().rev() {
+        self.nodes.reverse();
+        let mut is_broken = self.nodes.len() < known || node != base;
+        let mut node = stack;
+        let frames = self.chain.frames(session.places(sample.pid), own - known);
+        if frames.last() == Some(&BROKEN) {
+            (node, is_broken) = (NodeId::ROOT, true);
+            self.nodes.clear();
+        }
+        for (frame, print) in frames.iter().rev().zip(&self.prints[own - frames.len()..]) {
             node = self.trie.child(node, self.frames.intern(*frame));
             self.nodes.push(node);
+            self.memory.insert(*print, node);
         }
         last.set_nodes(&self.nodes, is_broken);
-        self.memory.insert(key, node);
         node
     }
 

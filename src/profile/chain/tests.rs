@@ -24,7 +24,7 @@ fn frames(chain_of: &mut Chain, session: &Session, pid: i32, mode: u16, words: &
     let ip = words.iter().copied().find(|word| *word < CONTEXT_MAX).unwrap_or_default();
     let sample = Sample { pid, ip, chain: &bytes, ..Sample::default() };
     chain_of.decode(&sample, mode, SharedWords::default());
-    chain_of.frames(session.places(pid)).iter().map(|frame| (frame.map, frame.ip)).collect()
+    chain_of.frames(session.places(pid), usize::MAX).iter().map(|frame| (frame.map, frame.ip)).collect()
 }
 
 fn decoded(sample: &Sample<'_>, mode: u16) -> Vec<Word> {

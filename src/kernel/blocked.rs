@@ -1,7 +1,5 @@
 //! Blocked threads: state, kernel function, system call (proc_pid_stat(5), proc_pid_wchan(5), proc_pid_syscall(5)).
 
-use std::fs;
-
 use super::procfs;
 
 /// A thread that is neither running nor runnable.
@@ -34,7 +32,7 @@ pub(crate) fn threads(most: usize) -> Vec<BlockedThread> {
 }
 
 fn one(pid: i32, tid: i32) -> Option<BlockedThread> {
-    let read = |file: &str| fs::read(format!("/proc/{pid}/task/{tid}/{file}"));
+    let read = |file: &str| procfs::read_short(&format!("/proc/{pid}/task/{tid}/{file}"));
     let (comm, state, flags, cpu) = stat(&read("stat").ok()?)?;
     if !matches!(state, 'S' | 'D' | 'I' | 'T' | 't' | 'P') {
         return None;
@@ -103,7 +101,7 @@ fn glibc_owner([lock, owner, users, kind]: [u64; 4]) -> Option<u64> {
 /// Condition variables and semaphores, on which idle threads wait, use other values or operations, except for those of
 /// [`MutexWait::may_be_condition`].
 pub(crate) fn mutex_wait(pid: i32, tid: i32) -> Option<MutexWait> {
-    MutexWait::parse(&fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")).ok()?)
+    MutexWait::parse(std::str::from_utf8(&procfs::read_short(&format!("/proc/{pid}/task/{tid}/syscall")).ok()?).ok()?)
 }
 
 /// Parses name (any bytes, also parentheses), state, flags and last CPU from a line of /proc/PID/stat.

@@ -26,7 +26,7 @@ const MOST_NAMED: usize = 256;
 /// The time after which a circle is sure, in nanoseconds.
 const SURE_NS: u64 = 1_000_000_000;
 /// The inverse of the share of a CPU for readings.
-const DUTY: u64 = 200;
+const DUTY: u64 = 500;
 /// The time after which a reading counts as delayed, in nanoseconds.
 const PATIENCE_NS: u64 = 10_000_000_000;
 
@@ -182,7 +182,7 @@ fn circle_of(pid: i32, tid: i32, examined: &mut FxHashSet<i32>) -> Option<SeenCi
         let wait = blocked::mutex_wait(pid, tid)?;
         Some((wait.address, procfs::thread_by_own_number(pid, wait.owner(pid)?, MOST_NAMED)?))
     })?;
-    let ran = |tid: i32| Some(schedstat(&std::fs::read(format!("/proc/{pid}/task/{tid}/schedstat")).ok()?)?[2]);
+    let ran = |tid: i32| Some(schedstat(&procfs::read_short(&format!("/proc/{pid}/task/{tid}/schedstat")).ok()?)?[2]);
     let runs = found.iter().map(|(tid, _)| ran(*tid)).collect();
     Some((pid, found, runs))
 }

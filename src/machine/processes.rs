@@ -2,7 +2,6 @@
 //! and the threads that wait for a contended mutex.
 
 use std::collections::{BTreeSet, HashMap};
-use std::fs;
 use std::sync::Arc;
 
 use crate::kernel::blocked::MutexWait;
@@ -110,7 +109,7 @@ impl ProcessWatch {
         let (mut seen, mut list) = (BTreeSet::new(), Vec::<ProcessUse>::new());
         let is_first = self.known.is_empty();
         for pid in procfs::processes_as_listed().filter(|pid| *pid != own).take(MAX_PROCESSES) {
-            let Ok(line) = fs::read(format!("/proc/{pid}/stat")) else { continue };
+            let Ok(line) = procfs::read_short(&format!("/proc/{pid}/stat")) else { continue };
             let Some((comm, now)) = resources::process(&line) else { continue };
             seen.insert(pid);
             list.extend(self.update(pid, comm, now, &mut budget));
@@ -186,7 +185,7 @@ impl ProcessWatch {
             known.waits = waits.or(known.waits);
         }
         if is_active {
-            let io = fs::read(format!("/proc/{pid}/io")).ok();
+            let io = procfs::read_short(&format!("/proc/{pid}/io")).ok();
             let io = io.map(|text| resources::keyed(&text, ["read_bytes", "write_bytes"]).iter().sum());
             used.io = io.zip(known.io).map_or(0, |(now, then): (u64, u64)| now.saturating_sub(then));
             known.io = io.or(known.io);
@@ -214,7 +213,7 @@ fn nanoseconds(ticks: u64) -> u64 {
 
 /// Returns the waits for a CPU of a process's threads in nanoseconds, and the number of their time slices.
 fn waits(pid: i32, threads: u64, budget: &mut Budget) -> Option<(u64, u64)> {
-    let of = |path: String| resources::schedstat(&fs::read(path).ok()?);
+    let of = |path: String| resources::schedstat(&procfs::read_short(&path).ok()?);
     if threads <= 1 {
         return of(format!("/proc/{pid}/schedstat")).map(|[_, delay, slices]| (delay, slices));
     }

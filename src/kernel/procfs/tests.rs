@@ -18,6 +18,18 @@ fn queries_find_what_the_text_has() {
 }
 
 #[test]
+fn short_files_are_whole_whatever_their_size() {
+    let path = std::env::temp_dir().join(format!("perfprof-short-{}", std::process::id()));
+    for size in [0, 1, 1023, 1024, 1025, 5000] {
+        let text: Vec<u8> = (0..size).map(|i| i as u8).collect();
+        fs::write(&path, &text).expect("written");
+        assert_eq!(read_short(path.to_str().expect("UTF-8")).expect("read"), text, "{size}");
+    }
+    fs::remove_file(&path).expect("removed");
+    assert!(read_short("/proc/0/stat").is_err());
+}
+
+#[test]
 fn a_process_with_several_threads_is_told_from_others() {
     let own = std::process::id() as i32;
     let (leave, wait) = std::sync::mpsc::channel::<()>();

@@ -8,7 +8,7 @@ use crossbeam_channel::Sender;
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
 
 use crate::kernel::spawn::ExitOutcome;
-use crate::kernel::{self, tty};
+use crate::kernel::{self, EndRequests, tty};
 use crate::ui::terminal::run::OutsideEvent;
 
 use super::output::complain;
@@ -26,6 +26,45 @@ pub(crate) fn stop_flag() -> std::io::Result<Arc<AtomicBool>> {
         signal_hook::flag::register(signal, stop.clone())?;
     }
     Ok(stop)
+}
+
+/// Watches for signals in a command that prepares a report after its measurement. With `prints`, the reader of standard
+/// output also counts: without one, the report is of no use.
+pub(crate) fn end_requests(prints: bool) -> std::io::Result<EndRequests> {
+    outlive_others()?;
+    let ends = EndRequests::default();
+    for signal in ending() {
+        signal_hook::flag::register(signal, ends.arrived())?;
+    }
+    let mut signals = signal_hook::iterator::Signals::new(ending())?;
+    let of_signals = ends.clone();
+    kernel::thread("signals", move || {
+        for signal in signals.forever() {
+            let code = 128 + signal as u8;
+            if of_signals.take_signal(code) {
+                end_soon(code);
+            }
+        }
+    })?;
+    let of_pipe = ends.clone();
+    let watch = move || {
+        if tty::wait_for_closed_pipe() {
+            of_pipe.give_up(0);
+            end_soon(0);
+        }
+    };
+    // Without this thread, the program ends when it prints.
+    let _ = prints.then(|| kernel::thread("output", watch));
+    Ok(ends)
+}
+
+/// Time for removing events, probes and the command, unless the work does not end.
+const ORDERLY_END: Duration = Duration::from_secs(5);
+
+/// Ends the process if it does not end in order, as while a large file is parsed.
+fn end_soon(code: u8) -> ! {
+    std::thread::sleep(ORDERLY_END);
+    tty::exit_now(i32::from(code))
 }
 
 /// Number of the signal that requested the end; 0 before.

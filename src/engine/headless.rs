@@ -2,9 +2,9 @@
 
 use std::mem::take;
 use std::ops::ControlFlow;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use crate::kernel::EndRequests;
 use crate::source::{Batch, Progress, Source, SourceError};
 use crate::symbols::Resolver;
 use crate::symbols::SymbolOptions;
@@ -48,16 +48,19 @@ pub enum RunError {
     /// The unit could not be started.
     #[error("{0}")]
     Unit(String),
+    /// The end was requested while figures were prepared, with this exit code.
+    #[error("ended before the report was complete")]
+    GivenUp(u8),
     /// The receiver of the figures failed, for example because its output is closed.
     #[error(transparent)]
     Each(#[from] anyhow::Error),
 }
 
-/// Runs a unit until the source ends, `stop` is set or `each` ends it. Returns notes for the user.
+/// Runs a unit until the source ends, the end is requested ([`SymbolOptions::ends`]) or `each` ends it. Returns notes
+/// for the user.
 pub fn run(
     source: &mut dyn Source,
     run: UnitRun,
-    stop: &AtomicBool,
     each: &mut dyn FnMut(IntervalFigures) -> anyhow::Result<ControlFlow<()>>,
 ) -> Result<Vec<String>, RunError> {
     let info = source.info().clone();
@@ -71,7 +74,9 @@ pub fn run(
         core.units.collect_points();
     }
     core.bind_all_units();
+    let ends = run.symbols.ends.clone();
     let mut work = HeadlessState {
+        ends: ends.clone(),
         resolver: Resolver::new(run.symbols),
         interval: run.interval.map(|interval| interval.as_nanos() as u64),
         duration: run.duration.map(|duration| duration.as_nanos() as u64),
@@ -82,7 +87,7 @@ pub fn run(
         done: None,
     };
     // Reading continues while names are looked up, which takes seconds for a large file.
-    read_ahead::beside(source, stop, |coming| take_all(&coming, &mut ingest, &mut work, (live, spec)))
+    read_ahead::beside(source, &ends, |coming| take_all(&coming, &mut ingest, &mut work, (live, spec)))
         .map_err(|why| RunError::Unit(format!("the reader thread cannot be started: {why}")))?
 }
 
@@ -96,6 +101,9 @@ fn take_all(
     let mut asked = false;
     loop {
         let read = coming.next().transpose()?;
+        if let Some(code) = work.ends.given_up() {
+            return Err(RunError::GivenUp(code));
+        }
         let at_end = matches!(read, Some((_, Progress::End(_))));
         let is_over = at_end || read.is_none();
         if let Some((mut batch, _)) = read {
@@ -126,6 +134,8 @@ fn take_all(
             return Ok(once(take(&mut work.notes)));
         }
         if is_over {
+            // A signal during the preparation of the last figures ends the program.
+            work.ends.end_measuring();
             let mut rest = Batch { complete_until: Some(u64::MAX), ..Batch::default() };
             ingest.feed_to(&mut rest, |core, input, time, record| work.take(core, input, time, record));
             let core = ingest.core_mut();
@@ -138,6 +148,9 @@ fn take_all(
                 work.cut(core, end);
             }
             work.done.take().transpose()?;
+            if let Some(code) = work.ends.given_up() {
+                return Err(RunError::GivenUp(code));
+            }
             work.notes.extend(core.summary.complaints(&core.profile.ledger));
             return Ok(once(take(&mut work.notes)));
         }
@@ -156,6 +169,7 @@ fn blocked_text(unit: &BlockedUnit, live: bool, spec: &Spec) -> String {
 }
 
 struct HeadlessState<'a> {
+    ends: EndRequests,
     resolver: Resolver,
     interval: Option<u64>,
     duration: Option<u64>,
@@ -164,15 +178,16 @@ struct HeadlessState<'a> {
     notes: Vec<String>,
     each: &'a mut dyn FnMut(IntervalFigures) -> anyhow::Result<ControlFlow<()>>,
     /// Set when `each` ended the run, or failed.
-    done: Option<anyhow::Result<()>>,
+    done: Option<Result<(), RunError>>,
 }
 
 impl HeadlessState<'_> {
     fn take(&mut self, core: &mut IngestState, input: usize, time: u64, record: &[u8]) {
-        if self.done.is_none() {
+        if self.done.is_none() && self.ends.given_up().is_none() {
             self.cut_until(core, time);
             core.apply(input, time, record);
             if core.units.is_done() {
+                self.ends.end_measuring();
                 self.cut(core, time);
                 self.done.get_or_insert(Ok(()));
             }
@@ -191,6 +206,9 @@ impl HeadlessState<'_> {
         while time >= next.min(end) && self.done.is_none() {
             // Counters have values only as of their last reading, which is now.
             let at = if core.units.is_read() { time } else { next.min(end) };
+            if at >= end {
+                self.ends.end_measuring();
+            }
             self.cut(core, at);
             if at >= end && self.done.is_none() {
                 self.done = Some(Ok(()));
@@ -211,6 +229,10 @@ impl HeadlessState<'_> {
         let (_, end) = core.units.span(end);
         core.pin_data();
         name_all(core, &mut self.resolver, &mut self.notes);
+        if let Some(code) = self.ends.given_up() {
+            self.done = Some(Err(RunError::GivenUp(code)));
+            return;
+        }
         let wall_start = core.summary.wall_start(core.times.start);
         let (start, points) = (core.times.start, core.units.take_points());
         let answers = core.unit_answers(None);
@@ -226,9 +248,51 @@ impl HeadlessState<'_> {
             match (self.each)(cut) {
                 Ok(ControlFlow::Continue(())) => {}
                 Ok(ControlFlow::Break(())) => self.done = Some(Ok(())),
-                Err(error) => self.done = Some(Err(error)),
+                Err(error) => self.done = Some(Err(error.into())),
             }
         }
         core.units.reset(end);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::{EndReason, Origin};
+    use crate::source::Info;
+    use crate::units::{self, kit::Settings};
+
+    struct Ended(Info);
+
+    impl Source for Ended {
+        fn info(&self) -> &Info {
+            &self.0
+        }
+
+        fn next(&mut self, _: &mut Batch) -> Result<Progress, SourceError> {
+            Ok(Progress::End(EndReason::Complete("all".into())))
+        }
+
+        fn stop(&mut self) {}
+    }
+
+    #[test]
+    fn a_request_to_end_at_once_leaves_the_report_out() {
+        let spec = units::find("multi-trace").expect("a unit");
+        let mut settings = Settings::default();
+        settings.set("event", "sched:sched_wakeup");
+        settings.set("event", "sched:sched_switch");
+        for code in [None, Some(143)] {
+            let symbols = SymbolOptions::default();
+            code.into_iter().for_each(|code| symbols.ends.give_up(code));
+            let unit = units::make(spec, &settings).expect("made");
+            let run = UnitRun { unit, symbols, interval: None, duration: None, points: false, own_pid: None };
+            let mut each = |_: IntervalFigures| -> anyhow::Result<ControlFlow<()>> { panic!("there are no figures") };
+            match super::run(&mut Ended(Info::new(Origin::Recorded)), run, &mut each) {
+                Err(RunError::GivenUp(given)) => assert_eq!(Some(given), code),
+                // The recording has no events.
+                other => assert!(code.is_none() && matches!(other, Err(RunError::Unit(_))), "{other:?}"),
+            }
+        }
     }
 }

@@ -109,6 +109,9 @@ fn load_into(
             }
         })?;
         for mut batch in full {
+            if symbols.ends.given_up().is_some() {
+                break;
+            }
             notes.extend(batch.notes().map(str::to_owned));
             unread += batch.unread();
             ingest.feed(&mut batch);
@@ -198,6 +201,9 @@ fn name_prepared(core: &mut IngestState, resolver: &mut Resolver, notes: &mut Ve
             resolver.prepare(places.iter().map(|((id, at), _)| (&*dsos[id.0 as usize], *at)));
         }
         for ((id, at), frame) in places.drain(..) {
+            if resolver.is_given_up() {
+                return;
+            }
             let dso = &dsos[id.0 as usize];
             let mut found = resolver.resolve(dso, at);
             while found.is_none() && resolver.is_behind(dso) && Instant::now() < until {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
-use crate::kernel::ThreadPriority;
+use crate::kernel::{EndRequests, ThreadPriority};
 use crate::session::Origin;
 use crate::source::{Batch, Control, Progress, Source, SourceError, Waker};
 
@@ -39,11 +39,11 @@ impl ReadAhead {
     }
 }
 
-/// Runs `work` in parallel with a thread that reads a source to its end, until `stop` is set or the work is done. A
-/// live source that is stopped still delivers its remaining records, and the reason of its end.
+/// Runs `work` in parallel with a thread that reads a source to its end, until the end is requested or the work is done.
+/// A live source that is stopped still delivers its remaining records, and the reason of its end.
 pub(crate) fn beside<T>(
     source: &mut dyn Source,
-    stop: &AtomicBool,
+    ends: &EndRequests,
     work: impl FnOnce(ReadAhead) -> T,
 ) -> std::io::Result<T> {
     let waker = source.waker();
@@ -51,7 +51,7 @@ pub(crate) fn beside<T>(
     let done = AtomicBool::new(false);
     let (ready, coming) = unbounded();
     let (used, empty) = unbounded();
-    let reader = Reader { source, ready, empty, waiting: waiting.clone(), stop, done: &done };
+    let reader = Reader { source, ready, empty, waiting: waiting.clone(), ends, done: &done };
     std::thread::scope(|scope| {
         std::thread::Builder::new().name("reader".to_owned()).spawn_scoped(scope, || reader.run())?;
         let _end = End { done: &done, waker };
@@ -77,19 +77,27 @@ struct Reader<'a> {
     ready: Sender<Read>,
     empty: Receiver<Vec<u8>>,
     waiting: Arc<AtomicUsize>,
-    stop: &'a AtomicBool,
+    ends: &'a EndRequests,
     done: &'a AtomicBool,
 }
 
 impl Reader<'_> {
     fn run(self) {
+        let (live, ends) = (self.source.info().origin == Origin::Live, self.ends);
+        if live {
+            ends.begin_measuring();
+        }
+        self.read(live);
+        ends.end_measuring();
+    }
+
+    fn read(self, live: bool) {
         // Rings that are not emptied in time lose records, so this is the most urgent thread of the program.
-        let live = self.source.info().origin == Origin::Live;
         let mut priority = if live { ThreadPriority::of_live(None) } else { ThreadPriority::usual() };
         let mut stopped: Option<Instant> = None;
         loop {
             priority.keep();
-            if live && stopped.is_none() && self.stop.load(Ordering::Relaxed) {
+            if live && stopped.is_none() && self.ends.is_stopped() {
                 // A source that cannot be stopped is abandoned.
                 if self.source.control(&Control::Stop).is_err() {
                     return;
@@ -113,7 +121,7 @@ impl Reader<'_> {
     }
 
     fn is_stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed) || self.done.load(Ordering::Relaxed)
+        self.ends.is_stopped() || self.done.load(Ordering::Relaxed)
     }
 }
 
@@ -161,9 +169,9 @@ mod tests {
     /// The remaining records of a stopped live source are read, and the reason of its end is known.
     #[test]
     fn a_live_source_that_is_stopped_tells_what_it_holds() {
-        let (stop, (mut source, read)) = (AtomicBool::new(false), counting(255));
+        let (stop, (mut source, read)) = (Arc::new(AtomicBool::new(false)), counting(255));
         source.info.origin = Origin::Live;
-        let numbers = beside(&mut source, &stop, |coming| {
+        let numbers = beside(&mut source, &EndRequests::by_flag(stop.clone()), |coming| {
             until("something is read", || read.load(Ordering::SeqCst) > 4);
             stop.store(true, Ordering::Relaxed);
             let mut last = None;
@@ -201,7 +209,7 @@ mod tests {
     fn reading_goes_on_while_nothing_is_taken() {
         let (mut source, read) = counting(200);
         let most = MOST_WAITING / MEGABYTE + 1;
-        let numbers = beside(&mut source, &AtomicBool::new(false), |coming| {
+        let numbers = beside(&mut source, &EndRequests::default(), |coming| {
             until("as much as may wait is read", || read.load(Ordering::SeqCst) == most);
             std::thread::sleep(Duration::from_millis(20));
             assert_eq!(read.load(Ordering::SeqCst), most, "and no more");
@@ -212,8 +220,8 @@ mod tests {
 
     #[test]
     fn it_ends_when_it_is_stopped_and_when_nobody_takes_more() {
-        let (stop, (mut source, read)) = (AtomicBool::new(false), counting(255));
-        let seen = beside(&mut source, &stop, |coming| {
+        let (stop, (mut source, read)) = (Arc::new(AtomicBool::new(false)), counting(255));
+        let seen = beside(&mut source, &EndRequests::by_flag(stop.clone()), |coming| {
             until("something is read", || read.load(Ordering::SeqCst) > 0);
             stop.store(true, Ordering::Relaxed);
             numbers(&coming)
@@ -223,7 +231,7 @@ mod tests {
         assert!(read.load(Ordering::SeqCst) < 255);
         let (mut source, read) = counting(255);
         let first =
-            beside(&mut source, &AtomicBool::new(false), |coming| coming.next().expect("one").expect("reads").1);
+            beside(&mut source, &EndRequests::default(), |coming| coming.next().expect("one").expect("reads").1);
         assert_eq!(first.expect("a thread"), Progress::More);
         assert!(read.load(Ordering::SeqCst) <= MOST_WAITING / MEGABYTE + 2);
     }
@@ -234,7 +242,7 @@ mod tests {
         let (over, is_over) = unbounded();
         std::thread::spawn(move || {
             let panics = std::panic::AssertUnwindSafe(|| {
-                beside(&mut source, &AtomicBool::new(false), |_coming| {
+                beside(&mut source, &EndRequests::default(), |_coming| {
                     until("as much as may wait is read", || read.load(Ordering::SeqCst) == most);
                     panic!("meant");
                 })

@@ -2,17 +2,26 @@
 //! dropped ssh connection must not use a CPU, so the hang-up ends the process in order.
 
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::FileType;
 use rustix::termios::{Action, QueueSelector, tcflow, tcflush, tcgetwinsize};
 use rustix::time::Timespec;
 
 /// Blocks until the terminal on standard output hangs up; `false` without a terminal, or when `stop` returns true.
 pub(crate) fn wait_for_hangup(stop: &dyn Fn() -> bool) -> bool {
-    let tty = rustix::stdio::stdout();
-    if !rustix::termios::isatty(tty) {
-        return false;
-    }
+    rustix::termios::isatty(rustix::stdio::stdout()) && wait_for_reader(stop)
+}
+
+/// Blocks until the reader of the pipe on standard output has gone; `false` without a pipe.
+pub(crate) fn wait_for_closed_pipe() -> bool {
+    let is_pipe = |stat: rustix::fs::Stat| FileType::from_raw_mode(stat.st_mode) == FileType::Fifo;
+    rustix::fs::fstat(rustix::stdio::stdout()).is_ok_and(is_pipe) && wait_for_reader(&|| false)
+}
+
+/// Blocks until standard output has no reader; `false` when `stop` returns true.
+fn wait_for_reader(stop: &dyn Fn() -> bool) -> bool {
+    let out = rustix::stdio::stdout();
     while !stop() {
-        let mut fds = [PollFd::new(&tty, PollFlags::empty())];
+        let mut fds = [PollFd::new(&out, PollFlags::empty())];
         let second = Timespec { tv_sec: 1, tv_nsec: 0 };
         match poll(&mut fds, Some(&second)) {
             Ok(n) if n > 0 && fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR) => return true,

@@ -7,6 +7,7 @@ use super::names::demangle::NameForm;
 use super::names::shipped::ShippedTables;
 use super::trust::door::TrustedUids;
 use super::trust::same_file::RecordedTimes;
+use crate::kernel::EndRequests;
 use crate::kernel::process::privilege;
 use crate::session::Dso;
 use crate::session::hosts::{HostId, PerHost};
@@ -46,6 +47,8 @@ pub struct SymbolOptions {
     pub times: RecordedTimes,
     /// Hosts with another kernel than the running one, `kallsyms` and `vmlinux`.
     pub strangers: Vec<HostId>,
+    /// Whether names are still wanted: after a request to end at once, no more are looked up.
+    pub ends: EndRequests,
 }
 
 /// The limit of files held at once; each is a mapping.

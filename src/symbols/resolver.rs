@@ -100,6 +100,11 @@ impl Resolver {
         self.options.same_kernel
     }
 
+    /// Returns whether no more names are wanted.
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.options.ends.given_up().is_some()
+    }
+
     pub(crate) fn memory(&self) -> usize {
         self.shares.total() + self.kernels.values().map(LoadedFiles::memory).sum::<usize>()
     }
@@ -267,6 +272,9 @@ impl Resolver {
         let places: Vec<(&Dso, u64)> = places.filter(is_function).collect();
         let form = self.options.form;
         for of in places.chunk_by(|a, b| a.0.id == b.0.id) {
+            if self.is_given_up() {
+                return;
+            }
             self.ask(of[0].0, |loaded| loaded.prepare(of.iter().map(|(_, addr)| *addr), form).map(|()| None));
         }
     }

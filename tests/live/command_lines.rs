@@ -146,7 +146,7 @@ impl Scene {
         let fine = match (kind, status) {
             ("runs" | "either", Some(0)) => true,
             // The test interrupted it, and it ended its command.
-            ("runs" | "either", Some(ENDED)) => is_live(line),
+            ("runs" | "either", Some(ENDED | INTERRUPTED)) => is_live(line),
             ("refused" | "either", Some(1..)) => has_reason,
             ("unknown", Some(USAGE)) => said.contains(words),
             ("runs" | "refused" | "either" | "unknown", _) => false,
@@ -159,6 +159,8 @@ impl Scene {
 
 /// The exit status of a command that a signal ended, as in a shell.
 const ENDED: i32 = 128 + 15;
+/// The exit status of a unit that a signal ended before it measured.
+const INTERRUPTED: i32 = 128 + 2;
 
 impl Drop for Scene {
     fn drop(&mut self) {

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
@@ -11,7 +10,7 @@ use crate::engine::IntakeOptions;
 use crate::engine::offline::{self, Offline};
 use crate::filter::equals;
 use crate::kernel::spawn::Output;
-use crate::kernel::{monotonic_ns, own_cpu_ns};
+use crate::kernel::{EndRequests, monotonic_ns, own_cpu_ns};
 use crate::machine::host::HostThread;
 use crate::machine::sampler::HostView;
 use crate::machine::triage;
@@ -80,20 +79,29 @@ fn of_machine(args: &DigestArgs) -> anyhow::Result<u8> {
     let which = |filter| SelectionArgs { filter, ..SelectionArgs::default() };
     which(filter.clone()).check()?;
     let viewed = source_config::view_containers(&mut sampling, &mut filter)?;
-    let stop = signals::stop_flag()?;
+    let ends = signals::end_requests(true)?;
     let started = source_config::start(&sampling, &[], Output::Inherit)?;
     viewed.iter().chain(&started.warning).for_each(|text| complain(text));
     let info = started.source.info().clone();
     let host = HostThread::spawn(HOST_INTERVAL, info.whom.process_ids(), || true)?;
     let watch = MachineWatch { view: host.shared(), begun: (monotonic_ns(), own_cpu_ns()) };
     let until = Instant::now() + args.duration;
-    let mut source = TimedSource { source: started.source, until, stop, watch, at_end: None };
+    ends.begin_measuring();
+    let mut source = TimedSource { source: started.source, until, ends: ends.clone(), watch, at_end: None };
     let own_pid = std::process::id() as i32;
-    let loaded = offline::load_live(&mut source, SymbolOptions::of_user(), own_pid)?;
+    let symbols = SymbolOptions { ends: ends.clone(), ..SymbolOptions::of_user() };
+    let loaded = offline::load_live(&mut source, symbols, own_pid)?;
     // A short time has no interval of figures yet.
     let at_end = source.at_end.take().filter(|machine| machine.view.history.end().is_some());
     let machine = at_end.unwrap_or_else(|| source.watch.now());
     host.stop();
+    if let Some(code) = ends.given_up() {
+        // With code 0, the reader of the output has gone.
+        if code != 0 {
+            complain("ended before the page was complete");
+        }
+        return Ok(code);
+    }
     let again = Again { file: None, options: options(args) };
     show(args, &loaded, &which(filter), &info, Some(&machine), again)?;
     Ok(0)
@@ -204,7 +212,7 @@ impl MachineWatch {
 struct TimedSource {
     source: LiveSource,
     until: Instant,
-    stop: Arc<AtomicBool>,
+    ends: EndRequests,
     watch: MachineWatch,
     /// Present after the end.
     at_end: Option<MachineAtEnd>,
@@ -216,10 +224,12 @@ impl Source for TimedSource {
     }
 
     fn next(&mut self, batch: &mut Batch) -> Result<Progress, SourceError> {
-        let is_over = || Instant::now() >= self.until || self.stop.load(Ordering::Relaxed);
+        let is_over = || Instant::now() >= self.until || self.ends.is_stopped();
         if self.at_end.is_none() && is_over() {
             self.at_end = Some(self.watch.now());
             let _ = self.source.control(&Control::Stop);
+            // From now on, a signal ends the program.
+            self.ends.end_measuring();
         }
         self.source.next(batch)
     }

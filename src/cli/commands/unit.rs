@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::engine::headless::{self, IntervalFigures};
@@ -61,11 +60,11 @@ pub(crate) fn run(spec: &'static Spec, args: UnitArgs) -> anyhow::Result<u8> {
 }
 
 fn batch(spec: &'static Spec, mut args: UnitArgs) -> anyhow::Result<u8> {
-    let stop = signals::stop_flag()?;
+    let ends = signals::end_requests(args.output.is_none())?;
     let mut outputs = Outputs::open(&args)?;
     let live = args.files.is_empty();
     let mut fate = ExitOutcome::default();
-    let (mut source, symbols, unit): (Box<dyn Source>, SymbolOptions, _) = if live {
+    let (mut source, mut symbols, unit): (Box<dyn Source>, SymbolOptions, _) = if live {
         let (source, unit) = start(spec, &mut args, true)?;
         fate = source.fate();
         (Box::new(source), SymbolOptions::of_user(), unit)
@@ -77,6 +76,7 @@ fn batch(spec: &'static Spec, mut args: UnitArgs) -> anyhow::Result<u8> {
         let symbols = opened.symbols.clone();
         (opened.into_source(), symbols, unit)
     };
+    symbols.ends = ends.clone();
     scope::idle(spec, &args.settings, &unit.event_requests()).iter().for_each(|note| complain(note));
     let run = headless::UnitRun {
         unit,
@@ -93,14 +93,21 @@ fn batch(spec: &'static Spec, mut args: UnitArgs) -> anyhow::Result<u8> {
         printed += 1;
         Ok(if printed >= count { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     };
-    let notes = headless::run(&mut *source, run, &stop, &mut each).map_err(|error| match error {
-        headless::RunError::Each(error) => error,
-        error => anyhow::anyhow!("{error}"),
-    })?;
+    let notes = match headless::run(&mut *source, run, &mut each) {
+        Ok(notes) => notes,
+        // The reader of the output has gone.
+        Err(headless::RunError::GivenUp(0)) => return Ok(0),
+        Err(error @ headless::RunError::GivenUp(code)) => {
+            complain(&error.to_string());
+            return Ok(code);
+        }
+        Err(headless::RunError::Each(error)) => return Err(error),
+        Err(error) => anyhow::bail!("{error}"),
+    };
     drop(source);
     notes.iter().for_each(|note| complain(note));
     outputs.end(spec)?;
-    Ok(fate.code(stop.load(Ordering::Relaxed)))
+    Ok(fate.code(ends.is_stopped()))
 }
 
 fn describe(spec: &'static Spec, args: &UnitArgs) -> anyhow::Result<u8> {

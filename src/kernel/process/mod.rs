@@ -1,5 +1,6 @@
 //! The program's own process and those it starts: rights, limits, memory, commands.
 
+pub mod end_requests;
 pub mod limits;
 pub mod own_memory;
 pub mod privilege;

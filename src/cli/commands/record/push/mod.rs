@@ -15,7 +15,7 @@ use crate::engine::curl::hidden;
 use crate::engine::intervals::Slices;
 use crate::engine::read_ahead;
 use crate::kernel::spawn::Output;
-use crate::kernel::wall_ns;
+use crate::kernel::{EndRequests, wall_ns};
 use crate::lang::counted;
 use crate::panel::unit::bytes;
 use crate::source::{Progress, Rate, Source};
@@ -56,7 +56,7 @@ pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<u8> {
     let to = store.clone();
     let post = crate::kernel::thread("push", move || deliver(&to, &parcels, quiet))?;
     // Rings are read on another thread, because naming and writing a slice can take seconds.
-    let ended = read_ahead::beside(&mut source, &stop, |coming| {
+    let ended = read_ahead::beside(&mut source, &EndRequests::by_flag(stop.clone()), |coming| {
         let (mut began, mut due) = (Instant::now(), Instant::now() + interval);
         loop {
             let Some((mut batch, step)) = coming.next().transpose()? else {

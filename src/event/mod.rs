@@ -9,7 +9,7 @@ pub use names::spec::{Event, Rate, parse};
 pub use names::state::{EventState, RunState};
 pub(crate) use names::{branches, pmu, registers, supported};
 pub use names::{callgraph, catalogue, spec};
-pub(crate) use tracepoint::strings;
+pub(crate) use tracepoint::{calls, strings};
 pub use tracepoint::{filter_error, format, trace_filter};
 
 /// The event that samples CPUs on every machine.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::event::base_name;
+use crate::event::calls::CallTables;
 use crate::event::format::{Format, Formats};
 use crate::kernel::attr::{TYPE_TRACEPOINT, sample};
 use crate::perfdata::EventDesc;
@@ -18,6 +19,8 @@ use super::{IntakeOptions, tracepoints};
 #[derive(Debug)]
 pub(crate) struct Tracing {
     recorded: Formats,
+    /// The machine's architecture as in uname; empty for this machine.
+    arch: String,
     origin: Origin,
     wants: IntakeOptions,
     /// Resolves kernel functions for texts, formatted once, when samples arrive. Loads its tables on first use.
@@ -28,7 +31,7 @@ impl Tracing {
     pub(crate) fn new(info: &Info, wants: IntakeOptions) -> Self {
         let wanted = wants.traces || wants.fields || wants.units_only;
         let recorded = if wanted { Formats::parse(&info.tracing) } else { Formats::default() };
-        Self { recorded, origin: info.origin, wants, functions: None }
+        Self { recorded, arch: info.arch.clone(), origin: info.origin, wants, functions: None }
     }
 
     /// Names the kernel's functions in texts; `symbols` says where the files are.
@@ -43,7 +46,8 @@ impl Tracing {
             Origin::Live => recorded.or_else(|| tracepoints::of_this_machine(base_name(&desc.name))),
             Origin::Recorded => recorded,
         };
-        found.map(Arc::new)
+        let calls = CallTables::of(&self.arch);
+        found.map(|format| Arc::new(Format { calls, ..format }))
     }
 
     pub(crate) fn learn(&self, event: usize, desc: &EventDesc, profile: &mut Profile) {

@@ -221,11 +221,18 @@ impl Profile {
         self.pins.hold(node)
     }
 
-    /// Keeps an address of a process's data as a stack of one frame, which gets the name of the variable there. Returns
-    /// the empty stack if no file can have it.
+    /// Keeps an address of a process's data as a stack of one frame, which gets the name of the variable there; an
+    /// address of the kernel gets that of the function. Returns the empty stack if no file can have it.
     pub(crate) fn pin_data(&mut self, session: &Session, pid: i32, addr: u64) -> RetainedStack {
-        let Some((map, at)) = session.places(pid).data(addr) else { return RetainedStack::NONE };
-        let frame = self.frames.intern(Frame { map, caller: false, ip: data_address(at) });
+        // The kernel is in the upper half of all addresses.
+        let (map, ip) = match (addr as i64) < 0 {
+            true => session.places(pid).kernel(addr),
+            false => match session.places(pid).data(addr) {
+                Some((map, at)) => (map, data_address(at)),
+                None => return RetainedStack::NONE,
+            },
+        };
+        let frame = self.frames.intern(Frame { map, caller: false, ip });
         self.pins.hold(self.trie.child(NodeId::ROOT, frame))
     }
 

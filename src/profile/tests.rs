@@ -275,6 +275,9 @@ fn only_addresses_near_code_are_kept_as_data() {
     assert_ne!(near, RetainedStack::NONE);
     assert_eq!(p.pin_data(&s, 5, 0x3000), near);
     assert_eq!([0, 0x7fff_0000_0000].map(|addr| p.pin_data(&s, 5, addr)), [RetainedStack::NONE; 2]);
+    let function = p.pin_data(&s, 5, 0xffff_ffff_8100_0010);
+    let frame = p.frames.get(p.trie.frame(p.pins.node(function)));
+    assert_eq!((frame.map, frame.ip), (MapId::KERNEL, 0xffff_ffff_8100_0010), "a function of the kernel");
 }
 
 #[test]

@@ -1,12 +1,14 @@
 //! The layout of a tracepoint's raw data, from its `format` file (Documentation/trace/events.rst) or from the tracing
 //! data of a recording (similar to trace.dat(5)).
 
+mod names;
 pub mod print;
 
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use super::calls::CallTables;
 use print::{FunctionAt, Printer};
 
 /// Kernel strings that records refer to by address.
@@ -53,6 +55,8 @@ pub struct Format {
     pub print: String,
     pub(crate) big: bool,
     pub(crate) strings: Arc<StringAddresses>,
+    /// The system calls of the machine.
+    pub(crate) calls: CallTables,
 }
 
 impl Format {
@@ -116,9 +120,15 @@ impl Format {
         print::call::text(self, raw).unwrap_or_else(|| self.text(raw))
     }
 
-    /// Returns the print format's words for a field's number: names of flags or states.
+    /// Returns the words for a field's number: names of flags, states, system calls, errors.
     pub(crate) fn words(&self, field: &str, number: i64) -> Option<String> {
-        print::words(self, self.field(field)?, number)
+        self.words_with(field, number, &|_| None)
+    }
+
+    /// Returns the words for a field's number: those of the print format, or else of a table of known fields.
+    pub(crate) fn words_with(&self, field: &str, number: i64, function: &FunctionAt<'_>) -> Option<String> {
+        let field = self.field(field)?;
+        print::words(self, field, number, function).or_else(|| names::of(self, field, number))
     }
 
     pub(crate) fn text_with(&self, raw: &[u8], function: &FunctionAt<'_>) -> String {

@@ -1,5 +1,6 @@
 //! Tracepoints by name: the tracefs mount, the list, and their kernel IDs.
 
+pub(crate) mod calls;
 pub mod filter_error;
 pub mod format;
 pub(crate) mod strings;

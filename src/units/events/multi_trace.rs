@@ -1,6 +1,7 @@
 //! `multi-trace`: latency between events, paired by a key, and the events in between.
 
 mod between;
+mod by_key;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use crate::units::kit::options::inputs::{self, SourceRole, UnitInputs};
 use crate::units::kit::prelude::*;
 
 use between::{Recent, Seen, Slow, by_share_of_event};
+use by_key::ByKey;
 
 pub(crate) const SPEC: Spec = Spec {
     name: "multi-trace",
@@ -22,7 +24,8 @@ pub(crate) const SPEC: Spec = Spec {
     words: "between request response pair latency network tcp slow",
     help: "Each -e is a step. An event pairs with the last unpaired event of the previous step that has the same key. \
            The key is the expression --key, or key= of an event; the default is tid, the thread in which the event \
-           happens, and the table names it. An event with role=1 only begins pairs, one with role=2 only ends them; \
+           happens, and the table names it. Other keys, such as a softirq's vec, also have their own figures (By key). \
+           An event with role=1 only begins pairs, one with role=2 only ends them; \
            the role may be an expression over the event's fields. Untraced events are context. For the slowest pairs, \
            the other events on the same CPUs, threads and key are kept (--detail). A unit among the events is \
            context, too: with -e 'sched:sched_switch,profile/-F 999/untraced/' pairs show what ran meanwhile, with \
@@ -69,6 +72,7 @@ struct Role {
 #[derive(Clone, Debug, Default)]
 struct Bindings {
     key: Option<BoundExpr>,
+    names: KeyNames,
     does: Option<BoundExpr>,
 }
 
@@ -96,6 +100,8 @@ struct MultiTrace {
     cpus: Option<Vec<u32>>,
     pairs: BTreeMap<(u16, u16), Stats>,
     rows: FxHashMap<(u16, u16, i32), Stats>,
+    /// Pairs by key, if one was chosen.
+    by_key: ByKey,
     unpaired: BTreeMap<u16, u64>,
     /// The number of pairs that were open when records were lost.
     across_gaps: u64,
@@ -167,12 +173,17 @@ impl MultiTrace {
             return;
         }
         let pair = (first.event, seen.event);
+        let expression = self.roles[hit.role].selected.get("key").unwrap_or(&self.key);
         let mut lists = vec![self.pairs.entry(pair).or_default()];
         if self.per_thread && !cx.own.contains(&seen.tid) {
             lists.push(self.rows.entry((pair.0, pair.1, seen.tid)).or_default());
         }
         for stats in lists {
             stats.add_than(ns, above);
+        }
+        // Threads have rows of their own with --per-thread.
+        if (self.key_chosen || expression != self.key) && !names_thread(expression) {
+            self.by_key.add(pair, key, ns, above);
         }
         self.map.add(&seen.cpu, seen.time, ns as f64);
         if cx.points.is_some() {
@@ -220,6 +231,12 @@ impl MultiTrace {
             .noted(all_notes([format!("{note}; {} begun and not ended", self.begun().count()), self.gap_note()]))
     }
 
+    /// Returns a key by the name that any of the events has for it.
+    fn key_cell(&self, key: &RowKey, at: &Moment<'_>) -> Cell {
+        let mut names = (0..self.roles.len()).filter_map(|role| self.bindings.get(&role));
+        names.find_map(|own| own.names.named(key, at)).unwrap_or_else(|| key.cell())
+    }
+
     /// Describes the pairs that losses left out: a slow pair is more likely to be among them than a fast one.
     fn gap_note(&self) -> String {
         note(self.across_gaps, "pair", "left out, because records were lost before they ended")
@@ -229,7 +246,7 @@ impl MultiTrace {
         Sheet::of(self.slowest.iter(), |(_, number, _)| number)
             .right("time_ns", "At", 9, |(.., slow)| Cell::Time(at.after(slow.second.time)))
             .right("ns", "Took", 9, |(ns, ..)| Cell::Time(ns))
-            .left("key", "Key", 12, |(.., slow)| slow.key.cell())
+            .left("key", "Key", 12, |(.., slow)| self.key_cell(&slow.key, at))
             .left("from", "From", 26, |(.., slow)| text(self.name(slow.first.event)))
             .left("from_task", "Task", 22, |(.., slow)| text(at.task(slow.first.tid)))
             .right("from_cpu", "CPU", 4, |(.., slow)| Cell::Id(slow.first.cpu.into()))
@@ -308,7 +325,8 @@ impl Unit for MultiTrace {
         let by = role.by.as_ref().filter(|_| traced).map(|text| BoundExpr::parse(text, event.format));
         let by = by.transpose().map_err(|why| format!("role=: {why}"))?;
         // An event may have several roles, each with a key.
-        self.bindings.insert(event.role, Bindings { key, does: by });
+        let names = key.as_ref().map(|key| KeyNames::of(key, event)).unwrap_or_default();
+        self.bindings.insert(event.role, Bindings { key, names, does: by });
         let known =
             || Known { format: event.format.cloned(), name: role.selected.get("alias").unwrap_or(event.name).into() };
         self.events.entry(event.number).or_insert_with(known);
@@ -334,6 +352,9 @@ impl Unit for MultiTrace {
             let key = key.with(hit, cx.names, None, |value| RowKey::of(&value));
             matches!(key, RowKey::Int(_) | RowKey::Text(_)).then_some(key)
         });
+        if let (Some(own), Some(key)) = (self.bindings.get_mut(&hit.role), &key) {
+            own.names.see(key, hit);
+        }
         if let Some(key) = key {
             let waits = self.open.newest(&key).map(|open| open.what).is_some_and(|open| self.follows(open, step));
             if ends
@@ -380,7 +401,7 @@ impl Unit for MultiTrace {
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
         let chosen = at.selected(0).and_then(|row| self.pairs.iter().find(|((a, b), _)| id(&(*a, *b, 0i32)) == row));
         let all = chosen.map_or_else(|| self.pairs.values().sum(), |(_, stats)| stats.clone());
-        vec![
+        let mut panels = vec![
             self.table(at),
             self.slow(at),
             self.timeline(at),
@@ -388,12 +409,26 @@ impl Unit for MultiTrace {
             latency::by_powers("Distribution", &all, Measure::Time),
             self.map.heatmap("Slowest by CPU and time", at, Measure::Time, 64, |cpu| format!("CPU {cpu}")),
             self.unpaired_panel(),
-        ]
+        ];
+        panels.extend(self.by_key.panel(
+            self.slowest.has_threshold(),
+            |event| self.name(event),
+            |key| self.key_cell(key, at),
+        ));
+        panels
+    }
+
+    fn pin_data(&mut self, _now: u64, pin: &mut dyn FnMut(i32, u64) -> RetainedStack) {
+        for own in self.bindings.values_mut() {
+            own.names.pin(self.slowest.iter().map(|(.., slow)| &slow.key), pin);
+            own.names.pin(self.by_key.keys(), pin);
+        }
     }
 
     fn reset(&mut self, _now: u64) {
         self.pairs.clear();
         self.rows.clear();
+        self.by_key.clear();
         self.unpaired.clear();
         self.across_gaps = 0;
         self.slowest.clear();

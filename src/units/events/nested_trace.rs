@@ -59,6 +59,7 @@ struct Frame {
 struct Bindings {
     key: BoundExpr,
     label: Option<BoundExpr>,
+    names: KeyNames,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -126,9 +127,10 @@ impl Nested {
     }
 
     fn enter(&mut self, pair: usize, key: i128, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
-        let label = self.events.get(&(2 * pair, hit.event)).and_then(|event| event.label.as_ref()).map(|label| {
+        let own = self.events.get(&(2 * pair, hit.event));
+        let label = own.and_then(|own| own.label.as_ref().zip(Some(&own.names))).map(|(label, names)| {
             label.with(hit, cx.names, None, |value| match value {
-                Value::Int(n) => n.to_string(),
+                Value::Int(n) => names.of_number(n).unwrap_or_else(|| n.to_string()),
                 Value::Text(text) => text.into_owned(),
                 _ => String::new(),
             })
@@ -206,9 +208,11 @@ impl Unit for Nested {
         let usual = if BY_CPU.contains(&system) { "cpu" } else { "tid" };
         let key = selected.get("key").or(self.key.as_deref()).unwrap_or(usual);
         self.by_thread |= names_thread(key);
+        let label = selected.get("comm").map(|label| BoundExpr::parse(label, event.format)).transpose()?;
         let bindings = Bindings {
             key: BoundExpr::parse(key, event.format)?,
-            label: selected.get("comm").map(|label| BoundExpr::parse(label, event.format)).transpose()?,
+            names: label.as_ref().map(|label| KeyNames::of(label, event)).unwrap_or_default(),
+            label,
         };
         self.events.insert((event.role, event.number), bindings);
         if end == 1 { self.slowest.bind(event) } else { Ok(()) }

@@ -33,6 +33,7 @@ const SECONDS: usize = 120;
 struct Numbers {
     num: BoundExpr,
     key: Option<BoundExpr>,
+    keys: KeyNames,
     name: String,
 }
 
@@ -68,13 +69,15 @@ impl NumDist {
         })
     }
 
-    fn table(&self) -> Panel {
+    fn table(&self, at: &Moment<'_>) -> Panel {
         // The values have no common unit.
         let spread = latency::columns(self.greatest.has_threshold()).into_iter().map(|column| column.of_unit(""));
         let has_key = self.key.is_some() || self.selected.iter().any(|one| one.get("key").is_some());
         let sheet = Sheet::of(by_weight(&self.rows, |stats| stats.sum), |(key, _)| id(key))
             .left("event", "Event", 28, |((event, _), _)| text(self.events[event].name.as_str()))
-            .when(has_key, |sheet| sheet.left("key", "Key", 20, |((_, key), _)| key.cell()))
+            .when(has_key, |sheet| {
+                sheet.left("key", "Key", 20, |((event, key), _)| self.events[event].keys.cell(key, at))
+            })
             .columns(spread, |(_, stats)| latency::cells_of(stats, self.greatest.has_threshold(), Cell::Count));
         sheet.panel("Distributions").noted(note(
             self.no_value,
@@ -108,9 +111,11 @@ impl Unit for NumDist {
         let own = &self.selected[event.role];
         let num = own.get("num").or(self.num.as_deref()).unwrap_or("period");
         let key = own.get("key").or(self.key.as_deref());
+        let key = key.map(|key| BoundExpr::parse(key, event.format)).transpose()?;
         let numbers = Numbers {
             num: BoundExpr::parse(num, event.format)?,
-            key: key.map(|key| BoundExpr::parse(key, event.format)).transpose()?,
+            keys: key.as_ref().map(|key| KeyNames::of(key, event)).unwrap_or_default(),
+            key,
             name: own.get("alias").map_or_else(|| format!("{} {num}", event.name), str::to_owned),
         };
         self.events.insert(event.number, numbers);
@@ -118,7 +123,7 @@ impl Unit for NumDist {
     }
 
     fn record(&mut self, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
-        let Some(numbers) = self.events.get(&hit.event) else { return };
+        let Some(numbers) = self.events.get_mut(&hit.event) else { return };
         cx.comm(hit.tid);
         let Some(value) = numbers.num.count(hit, cx.names) else {
             self.no_value += 1;
@@ -127,6 +132,7 @@ impl Unit for NumDist {
         let above = self.greatest.exceeds(hit, cx.names, value);
         let key = numbers.key.as_ref();
         let key = key.map_or(RowKey::Empty, |key| key.with(hit, cx.names, None, |value| RowKey::of(&value)));
+        numbers.keys.see(&key, hit);
         let own = self.selected[hit.role].get("key").or(self.key.as_deref());
         if own.is_some_and(|expression| cx.is_own_key(expression, &key)) {
             return;
@@ -161,9 +167,15 @@ impl Unit for NumDist {
         "their numbers are missing from the distributions"
     }
 
+    fn pin_data(&mut self, _now: u64, pin: &mut dyn FnMut(i32, u64) -> RetainedStack) {
+        for (event, numbers) in &mut self.events {
+            numbers.keys.pin(self.rows.keys().filter(|(of, _)| of == event).map(|(_, key)| key), pin);
+        }
+    }
+
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
         let chosen = at.selected(0).and_then(|row| self.rows.iter().find(|(key, _)| id(&(key.0, &key.1)) == row));
-        let mut panels = vec![self.table()];
+        let mut panels = vec![self.table(at)];
         let of = chosen.map(|(_, stats)| stats).or_else(|| self.all.values().next());
         if let Some(stats) = of {
             panels.push(latency::by_powers("Powers of two", stats, Measure::Count));

@@ -10,7 +10,8 @@ pub(crate) const SPEC: Spec = Spec {
     words: "group most sum key count",
     help: "The key is an expression over the event's fields and pid, tid, cpu and comm; the default is tid. Each \
            --sum and --by (or top-add= and top-by= of one event) adds a column with the sum of an expression. Rows \
-           are sorted by the --by columns, or without them, by hits. A value that cannot be computed (a division by \
+           are sorted by the --by columns, or without them, by hits. A key that is a field has the kernel's names of its \
+           numbers: states, vectors, system calls, errors, functions. A value that cannot be computed (a division by \
            zero) counts as zero.",
     example: "perfprof-tui top -e block:block_rq_issue --key 'comm' --by bytes --sum 'bytes / nr_sector'",
     output: "\
@@ -63,6 +64,10 @@ struct Top {
     stack: bool,
     bindings: FxHashMap<u16, Bindings>,
     names: Vec<String>,
+    /// The names of keys by column.
+    key_names: Vec<KeyNames>,
+    /// Whether all events use the same key, so that one number means the same in all.
+    has_one_key: bool,
     rows: FxHashMap<RowKey, Row>,
     total: u64,
     ever: FxHashMap<RowKey, u64>,
@@ -92,6 +97,7 @@ impl Top {
         }
         Ok(Self {
             key: settings.get("key").unwrap_or("tid").to_owned(),
+            has_one_key: keys.len() == 1,
             title: if let [key] = keys.as_slice() { key.clone() } else { "key".to_owned() },
             labelled: !settings.has("only-comm") && selected.iter().any(|one| one.has("comm")),
             stack: settings.has("stack"),
@@ -110,6 +116,11 @@ impl Top {
         matches!(self.title.as_str(), "tid" | "pid" | "common_pid" | "_pid" | "_tid")
     }
 
+    fn key_cell(&self, key: &RowKey, at: &Moment<'_>) -> Cell {
+        let mut names = self.key_names.iter().filter(|_| self.has_one_key);
+        names.find_map(|names| names.named(key, at)).unwrap_or_else(|| key.cell())
+    }
+
     fn table(&self, at: &Moment<'_>) -> Panel {
         let align = if self.is_task() { Align::Right } else { Align::Left };
         let label = |row: &Row| match &row.label {
@@ -120,7 +131,7 @@ impl Top {
         let hits = |row: &Row| row.hits.iter().sum::<u64>();
         let at_place = |of: &[u64], i: usize| Cell::Count(of.get(i).copied().unwrap_or(0));
         Sheet::of(by_weight(&self.rows, |row| self.order(row)), |(key, _)| id(key))
-            .column(named(&self.title, align, 24), |(key, _)| key.cell())
+            .column(named(&self.title, align, 24), |(key, _)| self.key_cell(key, at))
             .when(self.is_task() || self.labelled, |sheet| sheet.left("comm", "Comm", 16, |(_, row)| label(row)))
             .each(0..self.names.len(), |i| number(&self.names[i]), |(_, row), i| at_place(&row.hits, i))
             .each(0..self.sums.len(), |i| number(&self.sums[i].text), |(_, row), i| at_place(&row.sums, i))
@@ -158,6 +169,7 @@ impl Unit for Top {
                 Err(_) => {}
             }
         }
+        self.key_names.push(key.as_ref().map(|key| KeyNames::of(key, event)).unwrap_or_default());
         self.names.push(own.get("alias").unwrap_or(event.name).to_owned());
         self.bindings.insert(event.number, Bindings { key, label, sums, column: self.names.len() - 1 });
         Ok(())
@@ -170,6 +182,7 @@ impl Unit for Top {
             Some(key) => key.with(hit, cx.names, None, |value| RowKey::of(&value)),
             None => RowKey::Empty,
         };
+        self.key_names[bindings.column].see(&key, hit);
         if cx.is_own_key(self.selected[hit.role].get("key").unwrap_or(&self.key), &key) {
             return;
         }
@@ -201,6 +214,10 @@ impl Unit for Top {
 
     fn loss_text(&self) -> &'static str {
         "counts and sums are too low"
+    }
+
+    fn pin_data(&mut self, _now: u64, pin: &mut dyn FnMut(i32, u64) -> RetainedStack) {
+        self.key_names.iter_mut().for_each(|names| names.pin(self.rows.keys(), pin));
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::event::format::{Field, Format, until_nul};
-use crate::filter::expr::{self, Expr, ExprScope, Value};
+use crate::filter::expr::{self, Expr, ExprScope, Operand, Value};
+use crate::lang::expr::ExprTree;
 
 use super::{ThreadNames, UnitSample};
 
@@ -135,6 +136,13 @@ impl BoundExpr {
             });
         }
         Ok(Self { expr: expr.clone(), slots })
+    }
+
+    /// Returns the numeric field that is the whole expression.
+    pub(crate) fn field(&self) -> Option<&str> {
+        let ExprTree::Operand(Operand::Name(name)) = &self.expr.root else { return None };
+        let Slot::Number(field) = &self.slots[*name] else { return None };
+        Some(&field.name)
     }
 
     /// Evaluates the expression for a hit and passes the value to `then`.

@@ -44,7 +44,9 @@ pub(crate) use options::detail::CaseDetail;
 pub use options::inputs::{Finding, UnitInputs};
 pub use options::settings::{Opt, Settings};
 pub use options::target::ThreadChoice;
-pub(crate) use tables::{containers::ByContainer, rowkey::RowKey, sheet::Sheet, stack_labels::StackLabels};
+pub(crate) use tables::{
+    containers::ByContainer, key_names::KeyNames, rowkey::RowKey, sheet::Sheet, stack_labels::StackLabels,
+};
 pub(crate) use waits::wakers::{TaskWaker, WakerReader, WakerStacks};
 pub(crate) use waits::{initially_blocked::InitiallyBlocked, programs::Programs};
 

@@ -82,6 +82,18 @@ impl Moment<'_> {
 
     /// Returns the variable at an address of data that [`super::Unit::pin_data`] has kept, once its name is known.
     pub fn variable(&self, pin: RetainedStack) -> Option<Variable> {
+        let (name, offset, size) = self.kept_symbol(pin)?;
+        Some(Variable { name, offset, size })
+    }
+
+    /// Returns the function at an address of the kernel that [`super::Unit::pin_data`] has kept, once its name is known,
+    /// and the offset in it.
+    pub(crate) fn kernel_function(&self, pin: RetainedStack) -> Option<(Arc<str>, u64)> {
+        self.kept_symbol(pin).map(|(name, offset, _)| (name, offset))
+    }
+
+    /// Returns the name of a kept address's symbol, the offset in it, and its size.
+    fn kept_symbol(&self, pin: RetainedStack) -> Option<(Arc<str>, u64, u64)> {
         let node = self.profile.pins.node(pin);
         if node == NodeId::ROOT {
             return None;
@@ -91,7 +103,7 @@ impl Moment<'_> {
             return None;
         }
         let (sym, (_, at)) = (frames.sym(frames.sym_of(frame)), frames.get(frame).place(&self.session.dsos));
-        Some(Variable { name: sym.function.clone()?, offset: at.wrapping_sub(sym.start), size: sym.size })
+        Some((sym.function.clone()?, at.wrapping_sub(sym.start), sym.size))
     }
 
     /// Returns the functions of a stack, root first.

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use crate::event::calls::SIGNALS;
+
 pub(super) type Arguments = [u64; 6];
 
 /// How arguments are written, one character each, by call: `f` a descriptor, `d` the directory of a path, `p` a path,
@@ -157,11 +159,6 @@ const IOCTLS: &[(u32, &str)] = &[
     (0x2400, "PERF_EVENT_IOC_ENABLE"),
     (0x2401, "PERF_EVENT_IOC_DISABLE"),
     (0xae80, "KVM_RUN"),
-];
-const SIGNALS: &[&str] = &[
-    "0", "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2", "PIPE", "ALRM",
-    "TERM", "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "XCPU", "XFSZ", "VTALRM", "PROF", "WINCH",
-    "IO", "PWR", "SYS",
 ];
 
 fn kinds(name: &str) -> &'static str {

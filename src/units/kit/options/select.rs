@@ -47,7 +47,7 @@ const ATTRIBUTES: &[(&str, bool)] = &[
 /// Unsupported attributes of perf-prof, with the reason.
 const REFUSED: &[(&str, &str)] = &[
     ("exec", "nothing is run for an event; `trace` lists them with all their fields"),
-    ("printkey", "a key is shown as the number or text that it is; comm= of top names rows"),
+    ("printkey", "keys that the kernel names are shown by name; comm= of top names rows"),
     ("trigger", "figures are printed by -i"),
     ("vm", "guests are measured from within"),
     ("push", "a recording takes events elsewhere: record -o - writes one into a pipe"),

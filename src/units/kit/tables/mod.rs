@@ -2,6 +2,7 @@
 
 pub(crate) mod columns;
 pub(crate) mod containers;
+pub(crate) mod key_names;
 pub(crate) mod rowkey;
 pub(crate) mod sheet;
 pub(crate) mod stack_labels;

@@ -2,13 +2,18 @@
 
 use super::super::{Field, Format};
 use super::expr::{PrintExpr, PrintOperand, PrintValue};
-use super::{Piece, Width, convert, pointer};
+use super::{FunctionAt, Piece, Width, convert, pointer};
 
-/// Returns the words for a field's number. `None` if the format prints it as a number, or together with other fields.
-pub(crate) fn of(format: &Format, field: &Field, number: i64) -> Option<String> {
+/// Returns the words for a field's number. `None` if the format prints it only as a number, or with other fields.
+pub(crate) fn of(format: &Format, field: &Field, number: i64, function: &FunctionAt<'_>) -> Option<String> {
+    let raw = record_with(format, field, number)?;
+    labelled_words(format, field, &raw, function).or_else(|| own_name(format, field, &raw))
+}
+
+/// Returns the words after the field's label: `prev_state=S`.
+fn labelled_words(format: &Format, field: &Field, raw: &[u8], function: &FunctionAt<'_>) -> Option<String> {
     let printer = &format.printer;
     let labels = ["=", ": "].map(|end| format!("{}{end}", field.name));
-    let raw = record_with(format, field, number)?;
     let (mut out, mut tells): (Option<String>, bool) = (None, false);
     let mut args = printer.args.iter();
     for piece in printer.pieces.iter().filter(|_| printer.usable) {
@@ -33,10 +38,10 @@ pub(crate) fn of(format: &Format, field: &Field, number: i64) -> Option<String> 
                 if sized > 0 || !is_of(arg, &field.name) {
                     return None;
                 }
-                let value = arg.eval(format, &raw)?;
+                let value = arg.eval(format, raw)?;
                 tells |= matches!(value, PrintValue::Text(_)) || how.letter == 'p';
                 match how.letter {
-                    'p' => said.push_str(&pointer::text(&value, &how.pointer, None, format.big, &|_| None)),
+                    'p' => said.push_str(&pointer::text(&value, &how.pointer, None, format.big, function)),
                     _ => said.push_str(&convert(&value, how, None, &format.strings)),
                 }
             }
@@ -45,8 +50,38 @@ pub(crate) fn of(format: &Format, field: &Field, number: i64) -> Option<String> 
     out.filter(|_| tells)
 }
 
+/// Returns the name that the format adds to the number: `vec=7 [action=SCHED]`. A name of a part of the number is not
+/// the number's.
+fn own_name(format: &Format, field: &Field, raw: &[u8]) -> Option<String> {
+    let printer = &format.printer;
+    let names = printer.args.iter().filter(|_| printer.usable).filter(|arg| names_all_of(arg, &field.name));
+    names.filter_map(|arg| arg.eval(format, raw)).find_map(|value| match value {
+        // Numbers without a name are printed in base 16.
+        PrintValue::Text(text) if !text.starts_with("0x") => Some(text),
+        _ => None,
+    })
+}
+
+fn names_all_of(expr: &PrintExpr, name: &str) -> bool {
+    match expr {
+        PrintExpr::Operand(PrintOperand::Symbolic(value, list) | PrintOperand::Flags(value, _, list)) => {
+            is_field(value, name) && list.iter().all(|(mask, _)| is_of(mask, name))
+        }
+        PrintExpr::Operand(PrintOperand::Cast(_, inner)) => names_all_of(inner, name),
+        _ => false,
+    }
+}
+
+fn is_field(expr: &PrintExpr, name: &str) -> bool {
+    match expr {
+        PrintExpr::Operand(PrintOperand::Field(field)) => field == name,
+        PrintExpr::Operand(PrintOperand::Cast(_, inner)) => is_field(inner, name),
+        _ => false,
+    }
+}
+
 fn ends_value(c: char) -> bool {
-    c.is_whitespace() || c == ','
+    c.is_whitespace() || matches!(c, ',' | ')' | ']')
 }
 
 /// Returns where a value begins after its label. The label must not be the end of a longer name.
@@ -89,7 +124,7 @@ mod tests {
 
     fn words(format: &str, field: &str, number: i64, big: bool) -> Option<String> {
         let format = Format::parse("sched", format, big).expect("a format");
-        of(&format, format.field(field).expect("a field"), number)
+        of(&format, format.field(field).expect("a field"), number, &|at| (at == 0x1234).then(|| ("f".into(), 4)))
     }
 
     #[test]
@@ -104,11 +139,27 @@ mod tests {
                 ("flags", 5, "A|B"),
                 ("flags", 9, "A|0x8"),
                 ("ip", -2, "0xfffffffffffffffe"),
+                ("ip", 0x1234, "f+0x4"),
             ] {
                 assert_eq!(words(FORMAT, field, number, big).as_deref(), Some(want), "{field} {number}");
             }
         }
         assert_eq!(words(FORMAT, "pid", 7, false), None, "it is also printed as a number");
+    }
+
+    #[test]
+    fn a_number_may_have_its_name_next_to_it() {
+        let numbered = FORMAT.replace("flags=%s ip", "flags=%s on=%d [name=%s] ip");
+        let both = |name: &str| {
+            let args = format!("REC->pid, {name}, (void *)REC->ip");
+            numbered.replace("(void *)REC->ip", &args)
+        };
+        let own = both("__print_symbolic(REC->pid, { 7, \"SCHED\" })");
+        assert_eq!(words(&own, "pid", 7, false).as_deref(), Some("SCHED"));
+        let part = both("__print_symbolic(REC->pid >> 2, { 1, \"odd\" })");
+        assert_eq!(words(&part, "pid", 7, false), None, "several numbers have this name");
+        let bracketed = FORMAT.replace("flags=%s ip", "(flags=%s) ip");
+        assert_eq!(words(&bracketed, "flags", 4, false).as_deref(), Some("B"));
     }
 
     #[test]

@@ -53,7 +53,7 @@ pub(crate) fn of(spec: &'static Spec) -> Command {
     let output = if spec.output.is_empty() { String::new() } else { format!("\n\n{}", spec.output) };
     let long = format!("{about}.\n\n{}\n\nExample: {}{output}", spec.story(), spec.example);
     let interval = match spec.interval {
-        Some(seconds) => format!("{seconds}, with --duration one report at the end"),
+        Some(seconds) => format!("{seconds}; with --duration or a command, one report at the end"),
         None => "one report at the end".to_owned(),
     };
     let interval = format!(

@@ -79,9 +79,9 @@ fn batch(spec: &'static Spec, mut args: UnitArgs) -> anyhow::Result<u8> {
     symbols.ends = ends.clone();
     scope::idle(spec, &args.settings, &unit.event_requests()).iter().for_each(|note| complain(note));
     let run = headless::UnitRun {
+        interval: interval(&unit, &args),
         unit,
         symbols,
-        interval: interval(spec, &args),
         duration: args.duration,
         points: args.points.is_some(),
         own_pid: live.then(|| std::process::id() as i32),

@@ -30,12 +30,14 @@ const MANY_CPUS: usize = 32;
 /// Sampling rate of events that are added on the screen of a unit, in Hz.
 const BESIDE_HZ: u64 = 999;
 
-/// Returns the interval of printing; --duration alone gives one report.
-pub(crate) fn interval(spec: &Spec, args: &UnitArgs) -> Option<Duration> {
-    let own = spec.interval.filter(|_| args.duration.is_none());
+/// Returns the interval of printing.
+pub(crate) fn interval(unit: &FilteredUnit, args: &UnitArgs) -> Option<Duration> {
+    if args.interval.is_some() || args.duration.is_some() {
+        return args.interval;
+    }
+    let own = unit.spec.interval.filter(|_| args.cmd.is_empty() || unit.is_log());
     // Several reports need an interval.
-    let counted = args.count.filter(|_| args.duration.is_none()).map(|_| 1.0);
-    args.interval.or(own.or(counted).map(Duration::from_secs_f64))
+    own.or(args.count.map(|_| 1.0)).map(Duration::from_secs_f64)
 }
 
 pub(crate) fn narrow(args: &mut UnitArgs) -> anyhow::Result<Option<Target>> {
@@ -117,7 +119,7 @@ pub(crate) fn start(
         ..LiveConfig::default()
     };
     let mut source = LiveSource::start(config, Box::new(RealSys), Rights::read())?;
-    if let Some(every) = interval(spec, args).or(args.duration) {
+    if let Some(every) = interval(&unit, args).or(args.duration) {
         source.count_for(every);
     }
     if probes && (!wanted.probes.is_empty() || !wanted.optional.is_empty()) {
@@ -135,4 +137,34 @@ fn of_container(settings: &Settings) -> anyhow::Result<Option<Target>> {
 
 pub(crate) fn made(spec: &'static Spec, args: &UnitArgs) -> Result<FilteredUnit, Usage> {
     units::make(spec, &args.settings).map_err(|why| Usage(format!("{}: {why}", spec.name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::args::unit_args;
+
+    /// Commands and durations have one report, at their end; logs are printed while they grow.
+    #[test]
+    fn figures_of_a_command_are_printed_once() {
+        let interval = |words: &str| {
+            let words: Vec<&str> = words.split(' ').collect();
+            let spec = units::find(words[0]).expect("a unit");
+            let matches = unit_args::of(spec).try_get_matches_from(&words).expect("parses");
+            let args = UnitArgs::of(spec, &matches).expect("arguments");
+            super::interval(&made(spec, &args).expect("made"), &args).map(|interval| interval.as_millis())
+        };
+        for (words, milliseconds) in [
+            ("oncpu", Some(1000)),
+            ("oncpu -- true", None),
+            ("oncpu -i 2 -- true", Some(2000)),
+            ("oncpu -n 2 -- true", Some(1000)),
+            ("oncpu --duration 3", None),
+            ("top -e sched:sched_switch -- true", None),
+            ("trace -e sched:sched_switch -- true", Some(1000)),
+            ("rundelay", None),
+        ] {
+            assert_eq!(interval(words), milliseconds, "{words}");
+        }
+    }
 }

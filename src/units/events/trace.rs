@@ -154,6 +154,10 @@ impl Trace {
 }
 
 impl Unit for Trace {
+    fn is_log(&self) -> bool {
+        true
+    }
+
     fn event_requests(&self) -> Vec<EventRequest> {
         self.selected.iter().map(|selected| selected.want(self.stack)).collect()
     }

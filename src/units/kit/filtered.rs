@@ -196,6 +196,11 @@ impl FilteredUnit {
         self.unit.loss_text()
     }
 
+    /// Whether reports of several intervals add up to one log, as in [`Unit::is_log`].
+    pub fn is_log(&self) -> bool {
+        self.unit.is_log()
+    }
+
     /// Returns why nothing was seen, if no requested sample can have arrived.
     pub fn why_empty(&self) -> Option<&'static str> {
         self.wants_guests.then_some(NO_GUESTS)

@@ -437,6 +437,11 @@ pub trait Unit: CopyUnit + Send + Sync {
         false
     }
 
+    /// Whether the unit lists events, so that reports of several intervals add up to one log.
+    fn is_log(&self) -> bool {
+        false
+    }
+
     /// Returns the units among its events. They receive side-band records and losses, and are reset, like the unit.
     fn inputs(&mut self) -> Option<&mut UnitInputs> {
         None

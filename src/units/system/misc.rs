@@ -51,6 +51,10 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 impl Unit for Misc {
+    fn is_log(&self) -> bool {
+        true
+    }
+
     fn event_requests(&self) -> Vec<EventRequest> {
         vec![EventRequest { text_poke: true, ..EventRequest::new("dummy|~") }.counted()]
     }

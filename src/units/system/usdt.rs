@@ -106,6 +106,10 @@ impl UsdtUnit {
 }
 
 impl Unit for UsdtUnit {
+    fn is_log(&self) -> bool {
+        true
+    }
+
     fn event_requests(&self) -> Vec<EventRequest> {
         let want = |(name, probe, _): &(String, String, String)| {
             EventRequest { probe: Some(probe.clone()), ..EventRequest::new(name.clone()) }

@@ -66,6 +66,36 @@ pub fn bytes(n: u64) -> String {
     }
 }
 
+/// Formats a number with all its digits in the largest of some units, each 1000 times the previous one: `1.05 kB`.
+pub(crate) fn exact(value: u64, units: &[&str]) -> String {
+    let (mut power, mut at) = (1u64, 0);
+    while value / power >= 1000 && at + 1 < units.len() {
+        (power, at) = (power * 1000, at + 1);
+    }
+    let fraction = format!("{:0digits$}", value % power, digits = 3 * at);
+    match fraction.trim_end_matches('0') {
+        "" => format!("{}{}", thousands(value / power), units[at]),
+        fraction => format!("{}.{fraction}{}", thousands(value / power), units[at]),
+    }
+}
+
+/// Formats a power of two in the largest of some units, each 1024 times the previous one: `4 KiB`.
+pub(crate) fn binary(value: u64, units: &[&str]) -> String {
+    // The largest number stands for the bound after it.
+    let mut value = if value == u64::MAX { 1 << 64 } else { u128::from(value) };
+    let mut at = 0;
+    while value >= 1024 && value % 1024 == 0 && at + 1 < units.len() {
+        (value, at) = (value / 1024, at + 1);
+    }
+    format!("{value}{}", units[at])
+}
+
+/// Whether three digits, as [`duration`] writes them, are the whole number.
+pub(crate) fn has_three_digits(value: u64) -> bool {
+    let digits = value.checked_ilog10().map_or(1, |log| log + 1);
+    value.is_multiple_of(10u64.pow(digits.saturating_sub(3)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -304,6 +304,10 @@ impl MultiTrace {
 }
 
 impl Unit for MultiTrace {
+    fn attributes(&self) -> &'static [&'static str] {
+        &["key", "role"]
+    }
+
     fn event_requests(&self) -> Vec<EventRequest> {
         self.roles.iter().map(|role| role.selected.want(false)).collect()
     }

@@ -197,6 +197,10 @@ impl Nested {
 }
 
 impl Unit for Nested {
+    fn attributes(&self) -> &'static [&'static str] {
+        &["key", "comm"]
+    }
+
     fn event_requests(&self) -> Vec<EventRequest> {
         self.pairs.iter().flatten().map(|selected| selected.want(false)).collect()
     }

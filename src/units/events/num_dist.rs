@@ -103,6 +103,10 @@ impl NumDist {
 }
 
 impl Unit for NumDist {
+    fn attributes(&self) -> &'static [&'static str] {
+        &["key", "num"]
+    }
+
     fn event_requests(&self) -> Vec<EventRequest> {
         self.selected.iter().map(|selected| selected.want(false)).collect()
     }

@@ -151,6 +151,10 @@ impl Top {
 }
 
 impl Unit for Top {
+    fn attributes(&self) -> &'static [&'static str] {
+        &["key", "comm", "top-by", "top-add"]
+    }
+
     fn event_requests(&self) -> Vec<EventRequest> {
         self.selected.iter().map(|selected| selected.want(self.stack)).collect()
     }

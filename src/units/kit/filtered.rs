@@ -7,6 +7,7 @@ use crate::profile::RetainedStack;
 use crate::record::Record;
 
 use super::options::scope::{Scope, may_be_sampled};
+use super::options::select;
 use super::options::target::ThreadChoice;
 use super::{
     Context, CountedEvents, EventRequest, LostEvents, Moment, Sees, Settings, Spec, SummedCalls, Unit, UnitEvent,
@@ -43,6 +44,7 @@ impl FilteredUnit {
     /// Creates a unit. Fails if the settings are invalid.
     pub(crate) fn new(spec: &'static Spec, mut settings: Settings) -> Result<Self, String> {
         let mut unit = (spec.make)(&mut settings)?;
+        select::check(&settings, unit.attributes())?;
         let inputs = unit.inputs().map(|inputs| (inputs.see_machine(), inputs.merge_cpus()));
         let (inputs_see, inputs_merge) = inputs.unwrap_or_default();
         let sees_machine = spec.sees == Sees::Machine || inputs_see;

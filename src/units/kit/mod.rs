@@ -437,6 +437,11 @@ pub trait Unit: CopyUnit + Send + Sync {
         false
     }
 
+    /// Returns the attributes of events that it evaluates, such as `key`; others are refused.
+    fn attributes(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// Whether the unit lists events, so that reports of several intervals add up to one log.
     fn is_log(&self) -> bool {
         false

@@ -262,6 +262,10 @@ impl KmemLeak {
 }
 
 impl Unit for KmemLeak {
+    fn attributes(&self) -> &'static [&'static str] {
+        &["key", "ptr", "size"]
+    }
+
     fn event_requests(&self) -> Vec<EventRequest> {
         self.reader.wants(true)
     }

@@ -112,6 +112,10 @@ impl KmemProf {
 }
 
 impl Unit for KmemProf {
+    fn attributes(&self) -> &'static [&'static str] {
+        &["key", "ptr", "size"]
+    }
+
     fn event_requests(&self) -> Vec<EventRequest> {
         self.reader.wants(true)
     }

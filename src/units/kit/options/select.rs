@@ -199,6 +199,23 @@ pub(crate) fn named(settings: &Settings) -> Result<Vec<Vec<SelectedEvent>>, Stri
     settings.all("event").map(|text| parse_with(text, &is_unit).map_err(|fault| format!("-e: {fault}"))).collect()
 }
 
+/// The attributes that no unit has to evaluate itself.
+const OF_ALL: [&str; 3] = ["stack", "untraced", "alias"];
+
+/// Refuses attributes that a unit would ignore; `taken` are those that it evaluates.
+pub(crate) fn check(settings: &Settings, taken: &[&str]) -> Result<(), String> {
+    let others = lists(settings.all("alloc").chain(settings.all("free")))?;
+    let is_taken = |name: &str| OF_ALL.contains(&name) || taken.contains(&name);
+    for one in named(settings)?.iter().chain(&others).flatten() {
+        let Some((ignored, _)) = one.attributes.iter().find(|(name, _)| !is_taken(name)) else { continue };
+        let known = ATTRIBUTES.iter().filter(|(name, _)| is_taken(name));
+        let known: Vec<String> =
+            known.map(|(name, takes)| format!("{name}{}", if *takes { "=" } else { "" })).collect();
+        return Err(format!("{}: {ignored}= has no effect in this unit; available: {}", one.event, known.join(", ")));
+    }
+    Ok(())
+}
+
 /// Whether an event matches a name with `*` and `?`.
 pub(crate) fn is_named(typed: &str, event: &str) -> bool {
     typed == event || Glob::new(typed).is_ok_and(|glob| glob.compile_matcher().is_match(event))
@@ -349,6 +366,20 @@ mod tests {
             let fault = parse(wrong).expect_err(wrong);
             assert!(fault.at == at && fault.line().contains(words), "{wrong}: {fault}");
         }
+    }
+
+    #[test]
+    fn attributes_without_effect_are_refused() {
+        let mut settings = Settings::default();
+        settings.set("event", "a:b//key=x/stack/,c:d//num=y/alias=z/");
+        assert_eq!(check(&settings, &["key", "num"]), Ok(()));
+        let fault = check(&settings, &["key", "top-add"]).expect_err("num= is not evaluated");
+        assert!(
+            fault.starts_with("c:d: num=") && fault.ends_with("stack, untraced, alias=, key=, top-add="),
+            "{fault}"
+        );
+        settings.set("alloc", "e:f//role=1/");
+        assert!(check(&settings, &["key", "num"]).is_err_and(|why| why.starts_with("e:f: role=")));
     }
 
     #[test]

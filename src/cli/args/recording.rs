@@ -173,7 +173,7 @@ pub(crate) struct DiffArgs {
     /// Include callees when comparing functions
     #[arg(long)]
     pub(crate) children: bool,
-    /// Base of percentages when samples are filtered [default: relative]
+    /// Base of percentages when samples are filtered [default: absolute with -c, -d and -S, else relative]
     #[arg(long, value_name = "WHOLE", value_enum, hide_short_help = true)]
     pub(crate) percentage: Option<ShareOf>,
     /// Print only rows: no headings, no notes
@@ -223,6 +223,15 @@ pub(crate) struct SelectionArgs {
     /// off-cpu work, too
     #[arg(short = 'e', long, value_name = "NAME")]
     pub(crate) event: Option<String>,
+}
+
+impl SelectionArgs {
+    /// Returns the usual base of percentages. The options of perf that hide rows leave the shares of others as they are;
+    /// a filter of --where asks about a part, whose shares sum up to 100 %.
+    pub(crate) fn usual_shares(&self) -> ShareOf {
+        let hides_rows = [&self.comms, &self.dsos, &self.symbols].iter().any(|list| list.is_some());
+        if hides_rows { ShareOf::Absolute } else { ShareOf::Relative }
+    }
 }
 
 /// Returns a condition for one name of a list of comms, DSOs or functions.

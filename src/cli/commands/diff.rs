@@ -168,7 +168,7 @@ impl ComparedSide {
         let weight = |row: &crate::query::TopRow| if args.children { row.children } else { row.own };
         let rows = top.rows.iter().filter(|r| !weight(r).is_zero()).map(|r| (key(r), weight(r))).collect();
         let mut total = top.total;
-        if args.percentage == Some(ShareOf::Absolute) {
+        if args.percentage.unwrap_or(args.which.usual_shares()) == ShareOf::Absolute {
             total = Aggregate::new(event, args.which.of_times_and_cpus().filter(&loaded)?).over(loaded.data()).total();
         }
         let side = DiffSide { total, seconds };

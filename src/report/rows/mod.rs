@@ -18,7 +18,7 @@ use crate::event::format::Format;
 use crate::filter::ChosenFunctions;
 use crate::panel::row_order::arrange_by_key;
 use crate::panel::text::clean;
-use crate::panel::unit::percent;
+use crate::panel::unit::{percent, thousands};
 use crate::perfdata::EventUnit;
 use crate::perfdata::LATENCY;
 use crate::profile::{Acc, FrameId, Sym};
@@ -333,7 +333,11 @@ impl<'a> EventRows<'a> {
             (false, false) => TopField::SelfTime,
         };
         let first = self.columns.order.first().copied().unwrap_or(usual);
-        format!("{}, sorted by {}\n", line.trim_end(), first.column().title)
+        let base = match self.whole.samples {
+            whole if whole == self.top.total.samples => String::new(),
+            whole => format!(", percentages of all {}", thousands(whole)),
+        };
+        format!("{}{base}, sorted by {}\n", line.trim_end(), first.column().title)
     }
 
     /// Formats rows as a tree with a level per key, with shares of the total.

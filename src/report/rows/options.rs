@@ -29,7 +29,7 @@ pub(crate) struct ReportOptions {
     /// Print shares of the time that processes take, not only of CPU time, and sort by them (record --latency)
     #[arg(long)]
     pub(crate) latency: bool,
-    /// Base of percentages when samples are filtered [default: relative, with --stdio absolute]
+    /// Base of percentages when samples are filtered [default: absolute with -c, -d, -S and --stdio]
     #[arg(long, value_name = "WHOLE", value_enum)]
     pub(crate) percentage: Option<ShareOf>,
     /// Print lines for programs, with values separated by SEPARATOR

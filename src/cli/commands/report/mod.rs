@@ -261,7 +261,8 @@ fn print_events(
 /// Returns the base of percentages: perf's default in perf's layout.
 fn share_of(args: &ReportArgs) -> ShareOf {
     let is_perfs = args.stdio && args.format == OutputFormat::Text;
-    args.more.percentage.unwrap_or(if is_perfs { ShareOf::Absolute } else { ShareOf::Relative })
+    let usual = if is_perfs { ShareOf::Absolute } else { args.which.usual_shares() };
+    args.more.percentage.unwrap_or(usual)
 }
 
 /// Returns the samples that absolute percentages are relative to. Like perf, these lack the samples outside of the
@@ -324,6 +325,10 @@ mod tests {
             ("perfprof-tui report x --stdio --percentage relative", ShareOf::Relative),
             ("perfprof-tui report x --stdio --format json", ShareOf::Relative),
             ("perfprof-tui report x --percentage absolute", ShareOf::Absolute),
+            ("perfprof-tui report x --dso libc.so.6", ShareOf::Absolute),
+            ("perfprof-tui report x --comm app --format json", ShareOf::Absolute),
+            ("perfprof-tui report x -S main --percentage relative", ShareOf::Relative),
+            ("perfprof-tui report x --where user", ShareOf::Relative),
         ] {
             assert_eq!(base(line), expected, "{line}");
         }

@@ -296,7 +296,7 @@ impl Selection {
     }
 
     /// Whether rows use the first caller outside of the tracepoint code.
-    fn takes_origins(&self, context: &SessionContext) -> bool {
+    pub(crate) fn takes_origins(&self, context: &SessionContext) -> bool {
         let name = context.answer.events.get(self.event).map(|event| base_name(&event.name));
         !self.rows.sorted && context.info.chains && name.is_some_and(|name| name.contains(':'))
     }

@@ -73,9 +73,13 @@ fn heading(model: &Model, spans: &[TopColumnSpan], on: &mut Canvas<'_>) {
         let x = span.x + pad as u16;
         let used = on.put(x, 0, &fit_end(&text, room.saturating_sub(pad).max(width(&text).min(room))), style);
         let is_symbol = span.field == TopField::Key(ColumnKey::Sym);
-        let note = is_symbol.then(|| looked_up(&model.context.answer.view.lines)).flatten();
-        if let Some(note) = note.filter(|note| pad + usize::from(used) + 2 + width(note) <= room) {
-            on.put(x + used + 2, 0, note, on.theme.warning);
+        let skips = is_symbol && model.selection.takes_origins(&model.context);
+        let looked_up = is_symbol.then(|| looked_up(&model.context.answer.view.lines)).flatten();
+        let notes = looked_up.map(|note| (note, on.theme.warning)).into_iter();
+        let notes = notes.chain(skipped(skips).iter().map(|note| (*note, on.theme.dim)));
+        let room = room.saturating_sub(pad + usize::from(used) + 2);
+        if let Some((note, style)) = notes.into_iter().find(|(note, _)| width(note) <= room) {
+            on.put(x + used + 2, 0, note, style);
         }
     }
 }
@@ -83,6 +87,15 @@ fn heading(model: &Model, spans: &[TopColumnSpan], on: &mut Canvas<'_>) {
 /// Returns what the sign after an unfinished name means, if rows have such names.
 fn looked_up(lines: &[TopLine]) -> Option<&'static str> {
     lines.iter().any(|line| line.state == SymState::Sought).then_some("(… looking up names)")
+}
+
+/// Returns notes on rows that begin at a caller, the longest first; flame graphs and reports have whole stacks.
+fn skipped(skips: bool) -> &'static [&'static str] {
+    if skips {
+        &["(callers of the scheduler, of system call entry and of tracing)", "(without the scheduler)"]
+    } else {
+        &[]
+    }
 }
 
 /// Draws the text for an empty table: the reason and the remedy.
@@ -314,6 +327,11 @@ pub(crate) fn name<'a>(model: &Model, theme: &Theme, line: &'a TopLine) -> (std:
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_that_skip_functions_say_so() {
+        assert!(skipped(false).is_empty() && skipped(true).iter().all(|note| note.contains("scheduler")));
+    }
 
     #[test]
     fn unfinished_names_are_explained() {

@@ -47,10 +47,17 @@ impl PinnedAddresses {
         Some(stack)
     }
 
-    /// Forgets the addresses of a process that ended: another program may get its number.
-    pub(super) fn forget(&mut self, space: i32) {
-        if self.spaces.remove(&space) {
+    /// Marks a process whose end matters.
+    pub(super) fn follow(&mut self, space: i32) {
+        self.spaces.insert(space);
+    }
+
+    /// Forgets the addresses of a process that ended: another program may get its number. Returns whether it was known.
+    pub(super) fn forget(&mut self, space: i32) -> bool {
+        let is_known = self.spaces.remove(&space);
+        if is_known {
             self.known.retain(|key, _| key.space != space);
         }
+        is_known
     }
 }

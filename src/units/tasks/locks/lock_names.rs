@@ -169,6 +169,16 @@ const KERNEL_WAITS: &[&str] = &[
     "schedule",
 ];
 
+/// Functions in which threads and programs start. A stack that reaches them lacks the taker, as during the first
+/// moments of a process.
+const STARTS: &[&str] =
+    &["start_thread", "clone", "__clone", "clone3", "__clone3", "thread_start", "__libc_start_call_main", "_start"];
+
+/// Returns a symbol without its version: `clone@@GLIBC_2.2.5`.
+fn unversioned(name: &str) -> &str {
+    name.split('@').next().unwrap_or(name)
+}
+
 impl LockName {
     /// Names a futex from the stack of a wait, the outermost function first.
     pub(crate) fn of_futex(frames: &[FrameName]) -> Self {
@@ -180,7 +190,7 @@ impl LockName {
                 (name.kind, name.is_queue) = ((*kind).into(), *is_queue);
                 name.is_of_glibc |= is_of_glibc;
                 is_native = !matches!(frame.kind, DsoKind::Interpreted(_));
-            } else if frame.kind == DsoKind::Cut {
+            } else if frame.kind == DsoKind::Cut || STARTS.contains(&unversioned(&frame.text)) {
                 break;
             } else if !WRAPPERS.iter().any(|part| frame.text.contains(part)) {
                 name.taken_in = frame.text.clone();
@@ -327,6 +337,7 @@ mod tests {
             // The names of libraries come later, or never.
             ("[libc.so.6] < [libc.so.6]", "futex", "", false),
             ("[libc-2.31.so] < [libpthread-2.31.so] < want_lock < waiter", "futex", "want_lock", false),
+            ("__lll_lock_wait < pthread_mutex_lock < start_thread < clone3", "mutex", "", false),
         ] {
             let name = LockName::of_futex(&if stack.is_empty() { Vec::new() } else { FrameName::parse_all(stack) });
             assert_eq!((&*name.kind, &*name.taken_in, name.is_queue), (kind, taken_in, is_queue), "{stack}");

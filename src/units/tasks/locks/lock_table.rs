@@ -152,6 +152,8 @@ pub(super) struct LockTable {
     /// Locks that were dropped because there were too many.
     pub(super) dropped: u64,
     pinned: PinnedAddresses,
+    /// By lock, the stack of a wait that names its taker: the same one in all intervals.
+    namers: FxHashMap<LockKey, RetainedStack>,
 }
 
 impl LockTable {
@@ -327,7 +329,9 @@ impl LockTable {
     /// Forgets a thread that ended.
     pub(super) fn forget_thread(&mut self, tid: i32, now: u64) {
         self.cancel(tid, now);
-        self.pinned.forget(tid);
+        if self.pinned.forget(tid) {
+            self.namers.retain(|key, _| key.space != tid);
+        }
         for lock in self.held.remove(&tid).unwrap_or_default() {
             self.locks.get_mut(&lock).into_iter().for_each(|of| of.owner = None);
         }
@@ -361,8 +365,22 @@ impl LockTable {
             all.truncate(most);
         }
         for (_, _, key) in all.into_iter().filter(|(_, is_pinned, _)| !is_pinned) {
-            let stack = self.pinned.get(key, pin);
+            // The mappings of a new process arrive later than its first waits.
+            let stack = self.pinned.get(key, pin).filter(|stack| *stack != RetainedStack::NONE);
             self.locks.get_mut(&key).into_iter().for_each(|of| of.variable = stack);
+        }
+    }
+
+    /// Returns the stack that names a lock.
+    pub(super) fn namer(&self, key: LockKey) -> Option<RetainedStack> {
+        self.namers.get(&key).copied()
+    }
+
+    /// Keeps the stack that names a lock from now on.
+    pub(super) fn keep_namer(&mut self, key: LockKey, stack: RetainedStack) {
+        if self.namers.len() < MOST_LOCKS {
+            self.namers.entry(key).or_insert(stack);
+            self.pinned.follow(key.space);
         }
     }
 

@@ -263,11 +263,16 @@ impl Locks {
     ) -> LockName {
         let Some(of) = self.table(is_kernel).locks.get(&key) else { return LockName::default() };
         let (flags, is_end, variable) = (of.flags, of.is_end, of.variable);
-        // A stack that reaches the taker names the lock, whichever weighs most.
-        let names = sites.iter().take(8).map(|((_, stack), _)| self.name(at, *stack, is_kernel, flags));
-        let mut names: Vec<LockName> = names.collect();
-        let best = names.iter().position(|name| !name.taken_in.is_empty()).unwrap_or(0);
-        let name = if names.is_empty() { LockName::default() } else { names.swap_remove(best) };
+        // A stack that reaches the taker names the lock: at first the heaviest, then always this one.
+        let stacks = self.table(is_kernel).namer(key).into_iter().chain(sites.iter().map(|((_, stack), _)| *stack));
+        let stacks: Vec<RetainedStack> = stacks.take(8).collect();
+        let mut names: Vec<LockName> = stacks.iter().map(|stack| self.name(at, *stack, is_kernel, flags)).collect();
+        let best = names.iter().position(|name| !name.taken_in.is_empty());
+        if let Some(best) = best {
+            let table = if is_kernel { &mut self.kernel } else { &mut self.user };
+            table.keep_namer(key, stacks[best]);
+        }
+        let name = if names.is_empty() { LockName::default() } else { names.swap_remove(best.unwrap_or(0)) };
         let name = if is_end { LockName::of_end(name) } else { name };
         in_variable(at, name, variable)
     }
@@ -361,7 +366,8 @@ impl Locks {
         let all = ended.chain(self.user.open(of, at.now).map(|(_, wait, ns)| (wait.stack, ns)));
         let mut stacks = sums(all);
         // Without a stack, only the address is known.
-        stacks.sort_by_key(|(stack, _)| *stack == RetainedStack::NONE);
+        let namer = self.user.namer(key);
+        stacks.sort_by_key(|(stack, _)| (Some(*stack) != namer, *stack == RetainedStack::NONE));
         let ((stack, _), variable) = (*stacks.first()?, of.variable);
         Some(in_variable(at, self.name(at, stack, false, 0), variable))
     }

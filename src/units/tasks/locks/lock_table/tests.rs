@@ -154,6 +154,29 @@ fn kept_addresses_are_bounded_and_outlast_their_locks() {
     assert_eq!(calls.get(), MOST_VARIABLES);
 }
 
+/// The mappings of a new process may arrive after its first waits.
+#[test]
+fn an_address_without_a_file_is_looked_up_again() {
+    let mut table = LockTable::default();
+    let key = LockKey { space: 1, address: 7 };
+    table.wait(2, key, 0, stack(1), None);
+    table.pin_longest(usize::MAX, MS, &mut |_, _| RetainedStack::NONE);
+    assert_eq!(table.locks[&key].variable, None);
+    table.pin_longest(usize::MAX, 2 * MS, &mut |_, _| stack(5));
+    assert_eq!(table.locks[&key].variable, Some(stack(5)));
+}
+
+#[test]
+fn a_lock_keeps_the_stack_that_names_it_until_its_process_ends() {
+    let mut table = LockTable::default();
+    let key = LockKey { space: 1, address: 7 };
+    [stack(3), stack(4)].into_iter().for_each(|of| table.keep_namer(key, of));
+    table.reset(MS);
+    assert_eq!(table.namer(key), Some(stack(3)));
+    table.forget_thread(1, 2 * MS);
+    assert_eq!(table.namer(key), None, "another process may get the number");
+}
+
 #[test]
 fn many_threads_keep_their_numbers_up_to_a_limit() {
     let mut table = LockTable::default();

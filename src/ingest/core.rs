@@ -369,10 +369,11 @@ impl IngestState {
         form.layout.is_read().then(|| self.inputs.decoder_mut(input).shares(&form, &sample))
     }
 
-    pub(crate) fn start_unit(&mut self, unit: FilteredUnit, now: u64) -> Result<u64, String> {
+    pub(crate) fn start_unit(&mut self, mut unit: FilteredUnit, now: u64) -> Result<u64, String> {
         if self.derived.are_many() {
             return Err(SEVERAL_HOSTS.to_owned());
         }
+        unit.look_around(&self.session);
         self.units.start(unit, now)
     }
 

@@ -377,7 +377,8 @@ pub(crate) fn open_files(patience: Duration) -> Vec<(i32, i32, String)> {
     let begun = thread_cpu_ns();
     let has_time = || u128::from(thread_cpu_ns().saturating_sub(begun)) < patience.as_nanos();
     let mut found = Vec::new();
-    for pid in processes().into_iter().take_while(|_| has_time()) {
+    // The newest ones may end first.
+    for pid in processes().into_iter().rev().take_while(|_| has_time()) {
         let link_of = |fd: i32| Some((pid, fd, link(&format!("/proc/{pid}/fd/{fd}"))?));
         let all = numbers(&format!("/proc/{pid}/fd")).take_while(|_| has_time());
         found.extend(all.filter_map(link_of));

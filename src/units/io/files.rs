@@ -11,6 +11,7 @@ use rustc_hash::FxHashMap;
 
 use crate::panel::unit;
 use crate::record::Record;
+use crate::session::Session;
 use crate::units::kit::prelude::*;
 
 use calls::{FileCall, FileCalls, Made};
@@ -288,6 +289,10 @@ impl Unit for Files {
             }
             _ => self.opening(hit, cx),
         }
+    }
+
+    fn look_around(&mut self, session: &Session) {
+        self.descriptors.look(&mut self.paths, session);
     }
 
     fn has_findings(&self) -> bool {

@@ -5,6 +5,7 @@ use rustc_hash::FxHashSet;
 use crate::panel::Panel;
 use crate::profile::RetainedStack;
 use crate::record::Record;
+use crate::session::Session;
 
 use super::options::scope::{Scope, may_be_sampled};
 use super::options::select;
@@ -196,6 +197,11 @@ impl FilteredUnit {
     /// Describes the effect of losses on the figures.
     pub fn loss_text(&self) -> &'static str {
         self.unit.loss_text()
+    }
+
+    /// Lets the unit read state before a command starts, as in [`Unit::look_around`].
+    pub fn look_around(&mut self, session: &Session) {
+        self.unit.look_around(session);
     }
 
     /// Whether reports of several intervals add up to one log, as in [`Unit::is_log`].

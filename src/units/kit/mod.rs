@@ -419,6 +419,9 @@ pub trait Unit: CopyUnit + Send + Sync {
         Ok(())
     }
 
+    /// Called when the unit is added, for state that is gone before its first record: a command has not started yet.
+    fn look_around(&mut self, _session: &Session) {}
+
     /// Called when the measurement of the running machine starts, for state that is older than the first record.
     fn begin(&mut self, _cx: &mut Context<'_>) {}
 

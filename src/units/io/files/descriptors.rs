@@ -86,6 +86,8 @@ struct Descriptor {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Descriptors {
     has_looked: bool,
+    /// Parents whose descriptors were not copied, by child.
+    heirs: FxHashMap<i32, i32>,
     processes: FxHashMap<i32, BTreeMap<i32, Descriptor>>,
     directories: FxHashMap<i32, Option<Arc<str>>>,
 }
@@ -93,9 +95,13 @@ pub(super) struct Descriptors {
 impl Descriptors {
     /// Looks up the files that are open before the first record.
     pub(super) fn look_once(&mut self, paths: &mut Paths, session: &Session) {
-        if std::mem::replace(&mut self.has_looked, true) {
-            return;
+        if !std::mem::replace(&mut self.has_looked, true) {
+            self.look(paths, session);
         }
+    }
+
+    /// Looks up the files that are open now.
+    pub(super) fn look(&mut self, paths: &mut Paths, session: &Session) {
         for (pid, fd, link) in session.open_files() {
             let file = paths.id(&row_of(&link));
             self.looked_up(pid, fd, file);
@@ -119,13 +125,20 @@ impl Descriptors {
 
     /// Returns the file of a descriptor, which is looked up if it was opened in another way.
     pub(super) fn file(&mut self, pid: i32, fd: i32, paths: &mut Paths, session: &Session) -> PathId {
-        let known = self.processes.get(&pid).and_then(|own| own.get(&fd));
-        known.map(|of| of.file).unwrap_or_else(|| {
-            let link = session.open_file(pid, fd);
-            let file = link.map_or(UNKNOWN, |link| paths.id(&row_of(&link)));
-            self.looked_up(pid, fd, file);
-            file
-        })
+        let known = |pid: i32| self.processes.get(&pid).and_then(|own| own.get(&fd)).map(|of| of.file);
+        if let Some(file) = known(pid) {
+            return file;
+        }
+        let mut look_up = |pid: i32| session.open_file(pid, fd).map(|link| paths.id(&row_of(&link)));
+        let own = look_up(pid);
+        // A child that has ended had inherited it.
+        let file = own.or_else(|| {
+            let parent = *self.heirs.get(&pid)?;
+            known(parent).or_else(|| look_up(parent))
+        });
+        let file = file.unwrap_or(UNKNOWN);
+        self.looked_up(pid, fd, file);
+        file
     }
 
     pub(super) fn close(&mut self, pid: i32, fd: i32) {
@@ -177,6 +190,8 @@ impl Descriptors {
             && self.processes.len() < MAX_PROCESSES
         {
             self.processes.insert(child, own);
+        } else if self.heirs.len() < MAX_PROCESSES {
+            self.heirs.insert(child, parent);
         }
         self.directories.remove(&child);
     }
@@ -189,6 +204,7 @@ impl Descriptors {
 
     pub(super) fn end(&mut self, pid: i32) {
         self.processes.remove(&pid);
+        self.heirs.remove(&pid);
         self.directories.remove(&pid);
     }
 
@@ -199,6 +215,7 @@ impl Descriptors {
     /// Forgets all after lost records: /proc has the current state.
     pub(super) fn forget(&mut self) {
         self.processes.clear();
+        self.heirs.clear();
         self.directories.clear();
     }
 
@@ -246,6 +263,10 @@ mod tests {
             [1, 2, 3].map(|pid| of.processes.get(&pid).map_or(0, BTreeMap::len)),
             [MAX_COPIED + 1, MAX_COPIED, 0]
         );
+        // The child has ended.
+        let session = Session::new(Origin::Recorded);
+        let mut paths = Paths::default();
+        assert_eq!([1 << 20, 1 << 21].map(|fd| of.file(3, fd, &mut paths, &session)), [file, UNKNOWN]);
         // /proc does not list which descriptors exec closes.
         of.looked_up(4, 1, file);
         of.looked_up(4, 9, file);

@@ -5,6 +5,8 @@ pub(crate) mod dump;
 mod hardware;
 mod side;
 
+use std::path::PathBuf;
+
 use regex::Regex;
 
 use crate::engine::IntakeOptions;
@@ -35,7 +37,7 @@ pub(crate) use crate::cli::input::selection::{chosen_events, events, keys_of};
 
 use crate::cli::args::{OutputFormat, RecordingArgs, ReportArgs, SelectionArgs};
 use crate::cli::input::selection::is_dummy;
-use crate::cli::output::{complain, print, print_events_csv, print_json};
+use crate::cli::output::{complain, has_terminal, print, print_events_csv, print_json};
 use crate::cli::{input, usage};
 use hardware::HardwareReport;
 
@@ -205,9 +207,19 @@ pub(crate) fn run(args: ReportArgs) -> anyhow::Result<u8> {
         Some(counts) => counts.print(&loaded, args.format)?,
         None => loaded.exit_code(),
     };
+    if args.format == OutputFormat::Text && !args.stdio && !args.more.quiet && has_terminal() {
+        on_screens(&args.recording.paths()).iter().for_each(|hint| complain(hint));
+    }
     // Freeing millions of small allocations would only delay the exit.
     std::mem::forget(loaded);
     Ok(code)
+}
+
+/// Returns the command that shows recordings on screens, as perf report does; a stream can be read only once.
+fn on_screens(paths: &[PathBuf]) -> Option<String> {
+    let words: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+    let files = shlex::try_join(words.iter().map(String::as_str)).ok()?;
+    (!words.iter().any(|word| word == "-")).then(|| format!("on screens, with flame graphs: perfprof-tui open {files}"))
 }
 
 fn has_sampled(info: &Info, bit: u64) -> bool {
@@ -332,6 +344,13 @@ mod tests {
         ] {
             assert_eq!(base(line), expected, "{line}");
         }
+    }
+
+    #[test]
+    fn a_report_names_the_command_of_the_screens() {
+        let hint = |paths: &[&str]| on_screens(&paths.iter().map(PathBuf::from).collect::<Vec<_>>());
+        assert!(hint(&["a b.data", "c"]).is_some_and(|hint| hint.ends_with("perfprof-tui open 'a b.data' c")));
+        assert_eq!(hint(&["-"]), None);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Header features: one section per fact about the machine or the recording.
 
+use std::ops::Range;
+
 use crate::kernel::{self, cpus};
 
 use super::EventDesc;
@@ -144,6 +146,17 @@ pub fn event_desc(events: &[EventDesc]) -> FeatureSection {
         event.ids.iter().for_each(|id| out.extend(id.to_le_bytes()));
     }
     (bit::EVENT_DESC, out)
+}
+
+/// Encodes the groups of events, without names; `None` if there are no groups.
+pub(crate) fn group_desc(groups: &[Range<usize>]) -> Option<FeatureSection> {
+    let mut out = (groups.len() as u32).to_le_bytes().to_vec();
+    for group in groups {
+        out.extend(string("{anon_group}"));
+        out.extend((group.start as u32).to_le_bytes());
+        out.extend((group.len() as u32).to_le_bytes());
+    }
+    (!groups.is_empty()).then_some((bit::GROUP_DESC, out))
 }
 
 /// Encodes the timestamps of the first and the last sample, in the session's clock.

@@ -37,6 +37,8 @@ pub struct Info {
     pub arch: String,
     /// The events known before the first record; batches may add others.
     pub events: Vec<EventDesc>,
+    /// The groups of events of a live source, the leader first.
+    pub groups: Vec<std::ops::Range<usize>>,
     /// The settings of each event and notes about it, for a live source.
     pub states: Vec<EventState>,
     /// Whether call chains are recorded.

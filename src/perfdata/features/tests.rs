@@ -122,3 +122,12 @@ fn the_machine_by_other_sources() {
         );
     }
 }
+
+#[test]
+fn groups_have_their_leader_and_number() {
+    assert_eq!(group_desc(&[]), None);
+    let (section, bytes) = group_desc(&[1..3, 5..8]).expect("groups");
+    let groups = ByteReader::new(&bytes, false).list(|b| Some((b.string()?, b.u32()?, b.u32()?)));
+    let anonymous = |leader, members| ("{anon_group}".to_owned(), leader, members);
+    assert_eq!((section, groups), (bit::GROUP_DESC, Some(vec![anonymous(1, 2), anonymous(5, 3)])));
+}

@@ -1,5 +1,7 @@
 //! The description of the running machine as a source: its events, CPUs and target.
 
+use std::ops::Range;
+
 use crate::kernel::attr::{Flag, sample};
 use crate::kernel::{cpus, procfs, walk};
 use crate::perfdata::EventDesc;
@@ -25,6 +27,17 @@ pub(super) fn desc(a: &Attachment, i: usize) -> EventDesc {
     EventDesc { name: a.slots[i].name(&a.common), attr, ids: own.map(|fresh| fresh.id).collect() }
 }
 
+/// Returns the ranges of events with the same group; single events are left out.
+fn groups(of_events: impl Iterator<Item = Option<u32>>) -> Vec<Range<usize>> {
+    let of_events: Vec<Option<u32>> = of_events.collect();
+    let mut at = 0;
+    let ranges = of_events.chunk_by(|a, b| a.is_some() && a == b).map(|same| {
+        at += same.len();
+        at - same.len()..at
+    });
+    ranges.filter(|range| range.len() > 1).collect()
+}
+
 pub(super) fn info(a: &Attachment, target: &Target, chosen: &Option<Vec<u32>>, inherit: bool, start: u64) -> Info {
     let mut events: Vec<_> = (0..a.slots.len()).map(|i| desc(a, i)).collect();
     // The descriptions lack the owner of the rings, which writes the switches: an event that samples time stands for it.
@@ -40,6 +53,7 @@ pub(super) fn info(a: &Attachment, target: &Target, chosen: &Option<Vec<u32>>, i
         }
         .into(),
         events,
+        groups: groups(a.slots.iter().map(|slot| slot.event.group)),
         states: a.states(),
         chains: a.slots.iter().any(|slot| slot.event.chains.unwrap_or(a.common.chains).is_on()),
         start,
@@ -49,5 +63,17 @@ pub(super) fn info(a: &Attachment, target: &Target, chosen: &Option<Vec<u32>>, i
         whom: target.clone(),
         alone: !inherit,
         ..Info::new(Origin::Live)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_events_next_to_each_other() {
+        let of = |list: &[Option<u32>]| groups(list.iter().copied());
+        assert_eq!(of(&[None, Some(1), Some(1), None, Some(2), Some(3), Some(3), Some(3)]), [1..3, 5..8]);
+        assert!(of(&[]).is_empty() && of(&[None, None]).is_empty());
     }
 }

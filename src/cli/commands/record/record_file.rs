@@ -184,6 +184,7 @@ pub(crate) fn described(info: &Info) -> anyhow::Result<Vec<FeatureSection>> {
     let mut sections = features::machine(&cmdline);
     sections.push(CpuTopology::here());
     sections.push(features::event_desc(&info.events));
+    sections.extend(features::group_desc(&info.groups));
     sections.extend(perfdata::tracing(&info.events).transpose()?);
     Ok(sections)
 }

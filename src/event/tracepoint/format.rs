@@ -131,6 +131,14 @@ impl Format {
         print::words(self, field, number, function).or_else(|| names::of(self, field, number))
     }
 
+    /// Returns the number of a field that has a name; of several, the least one that is not negative.
+    pub(crate) fn number_of(&self, field: &str, name: &str) -> Option<i64> {
+        /// States, vectors, calls, errors and the flags of most names are below it.
+        const SMALL: i64 = 1 << 12;
+        let numbers = (0..SMALL).chain((12..63).map(|bit| 1 << bit)).chain((-SMALL..0).rev());
+        numbers.into_iter().find(|number| self.words(field, *number).as_deref() == Some(name))
+    }
+
     pub(crate) fn text_with(&self, raw: &[u8], function: &FunctionAt<'_>) -> String {
         if raw.is_empty() {
             return String::new();

@@ -84,7 +84,7 @@ impl<'t> Grammar<'t> for Fields<'_, 't> {
             return Err(cursor.fault(format!("{name} supports the operators {}", ops.join(" "))));
         }
         let value = cursor.next("a value")?;
-        self.value(class, value).map_err(|why| cursor.fault_at(value, why))?;
+        self.value(field, class, value).map_err(|why| cursor.fault_at(value, why))?;
         Ok(Node::Bare)
     }
 
@@ -137,7 +137,7 @@ impl<'t> Fields<'_, 't> {
         })
     }
 
-    fn value(&mut self, class: Class, piece: Piece<'t>) -> Result<(), String> {
+    fn value(&mut self, field: &str, class: Class, piece: Piece<'t>) -> Result<(), String> {
         match (class, piece.token) {
             (Class::Text, Token::Quoted(_)) => {}
             (Class::Function, Token::Word(name) | Token::Quoted(name)) => {
@@ -147,7 +147,7 @@ impl<'t> Fields<'_, 't> {
                 // The kernel accepts it only without quotes.
                 self.edits.push((piece, name.to_owned()));
             }
-            (Class::Number, Token::Quoted(_)) => return Err("expected a number".to_owned()),
+            (Class::Number, Token::Quoted(name)) => self.named(field, name, piece)?,
             (Class::Text, Token::Word(word)) => {
                 if !word.bytes().all(|b| b.is_ascii_alphanumeric() || b"_*?[]-./:".contains(&b)) {
                     return Err("this text requires quotes".to_owned());
@@ -161,10 +161,18 @@ impl<'t> Fields<'_, 't> {
                         self.edits.push((piece, n.to_string()));
                     }
                 }
-                _ => return Err(format!("{word} is not a number")),
+                _ => self.named(field, word, piece)?,
             },
             _ => return Err("expected a value here".to_owned()),
         }
+        Ok(())
+    }
+
+    /// Writes a name of a field's number as the number: the kernel knows the names only for printing.
+    fn named(&mut self, field: &str, name: &str, piece: Piece<'t>) -> Result<(), String> {
+        let number = self.format.number_of(field, name);
+        let number = number.ok_or_else(|| format!("{name} is not a number, nor a name that {field} has"))?;
+        self.edits.push((piece, number.to_string()));
         Ok(())
     }
 }
@@ -197,6 +205,17 @@ mod tests {
         ] {
             assert!(check(text, &format()).is_ok(), "{text}");
         }
+    }
+
+    #[test]
+    fn names_of_numbers_are_numbers_for_the_kernel() {
+        let text = "name: softirq_entry\nID: 4\nformat:\n\tfield:unsigned int vec;\toffset:8;\tsize:4;\tsigned:0;\n\nprint fmt: \
+                    \"vec=%u [action=%s]\", REC->vec, __print_symbolic(REC->vec, { 7, \"SCHED\" }, { 9, \"RCU\" })\n";
+        let format = Format::parse("irq", text, false).expect("format");
+        assert_eq!(check("vec == RCU || vec != \"SCHED\"", &format).as_deref(), Ok("vec == 9 || vec != 7"));
+        assert!(
+            check("vec == TIMER", &format).is_err_and(|fault| fault.to_string().contains("nor a name that vec has"))
+        );
     }
 
     #[test]

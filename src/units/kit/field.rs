@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::event::format::{Field, Format, until_nul};
-use crate::filter::expr::{self, Expr, ExprScope, Operand, Value};
-use crate::lang::expr::ExprTree;
+use crate::filter::expr::{self, Expr, ExprScope, NamedField, Node, Operand, Value};
+use crate::lang::expr::Op;
 
 use super::{ThreadNames, UnitSample};
 
@@ -135,12 +135,16 @@ impl BoundExpr {
                 }
             });
         }
-        Ok(Self { expr: expr.clone(), slots })
+        let mut expr = expr.clone();
+        if let Some(format) = format {
+            name_numbers(&mut expr.root, (&slots, &expr.names), format)?;
+        }
+        Ok(Self { expr, slots })
     }
 
     /// Returns the numeric field that is the whole expression.
     pub(crate) fn field(&self) -> Option<&str> {
-        let ExprTree::Operand(Operand::Name(name)) = &self.expr.root else { return None };
+        let Node::Operand(Operand::Name(name)) = &self.expr.root else { return None };
         let Slot::Number(field) = &self.slots[*name] else { return None };
         Some(&field.name)
     }
@@ -163,6 +167,51 @@ impl BoundExpr {
 
     pub(crate) fn count(&self, hit: &UnitSample<'_>, names: &ThreadNames) -> Option<u64> {
         self.with(hit, names, None, |value| value.count())
+    }
+}
+
+/// Replaces names of a field's numbers by the numbers: `vec == RCU`, `prev_state in (S, D)`.
+fn name_numbers(node: &mut Node, names: (&[Slot], &[NamedField]), format: &Format) -> Result<(), String> {
+    let field_of = |node: &Node| match node {
+        Node::Operand(Operand::Name(name)) => match &names.0[*name] {
+            Slot::Number(field) => Some(field.name.clone()),
+            _ => None,
+        },
+        _ => None,
+    };
+    let number = |field: &str, word: &str| {
+        let number = format.number_of(field, word).map(i128::from);
+        number.ok_or_else(|| format!("{word} is not a number, nor a name that {field} has"))
+    };
+    match node {
+        Node::Binary(op, field, value) => {
+            let word = match &**value {
+                Node::Operand(Operand::Text(text)) => Some(text.clone()),
+                Node::Operand(Operand::Name(name)) if matches!(names.0[*name], Slot::Word) => {
+                    Some(names.1[*name].word.clone())
+                }
+                _ => None,
+            };
+            if let (Some(of), Some(word), Op::Eq | Op::Ne) = (field_of(field), word, op) {
+                **value = Node::Operand(Operand::Int(number(&of, &word)?));
+                return Ok(());
+            }
+            name_numbers(field, names, format)?;
+            name_numbers(value, names, format)
+        }
+        Node::Operand(Operand::In(field, ranges, words)) => {
+            let Some(of) = field_of(field) else { return Ok(()) };
+            for word in words.drain(..) {
+                let number = number(&of, &word)?;
+                ranges.push((number, number));
+            }
+            Ok(())
+        }
+        Node::Operand(_) => Ok(()),
+        Node::Unary(_, inner) => name_numbers(inner, names, format),
+        Node::Choice(test, yes, no) => {
+            [test, yes, no].into_iter().try_for_each(|node| name_numbers(node, names, format))
+        }
     }
 }
 
@@ -209,4 +258,30 @@ pub(crate) fn than(text: &str) -> Result<Expr, String> {
         return expr::parse(&format!("latency > {text}")).map_err(|fault| format!("--than: {fault}"));
     }
     Ok(parsed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FORMAT: &str = "name: softirq_entry\nID: 4\nformat:\n\tfield:unsigned int vec;\toffset:8;\tsize:4;\tsigned:0;\n\tfield:char name[4];\toffset:12;\tsize:4;\tsigned:0;\n\nprint fmt: \"vec=%u [action=%s]\", REC->vec, __print_symbolic(REC->vec, { 7, \"SCHED\" }, { 9, \"RCU\" })\n";
+
+    #[test]
+    fn expressions_take_the_names_of_numbers() {
+        let format = Arc::new(Format::parse("irq", FORMAT, false).expect("a format"));
+        let raw = [&[0; 8][..], &9u32.to_le_bytes(), b"RCU\0"].concat();
+        let hit = UnitSample { raw: &raw, ..UnitSample::default() };
+        for (text, holds) in [
+            ("vec == RCU", true),
+            ("vec != \"SCHED\"", true),
+            ("vec == SCHED", false),
+            ("!(vec in (SCHED, 3)) && vec in (1-2, RCU)", true),
+            ("vec == RCU && name == RCU", true),
+        ] {
+            let bound = BoundExpr::parse(text, Some(&format)).expect(text);
+            assert_eq!(bound.holds(&hit, &ThreadNames::default(), None), holds, "{text}");
+        }
+        let fault = BoundExpr::parse("vec == TIMER", Some(&format)).expect_err("unknown");
+        assert!(fault.starts_with("TIMER is not a number"), "{fault}");
+    }
 }

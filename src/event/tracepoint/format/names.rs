@@ -80,6 +80,19 @@ mod tests {
     }
 
     #[test]
+    fn names_have_their_numbers() {
+        for (system, field, name, want) in [
+            ("raw_syscalls", "id", "openat", Some(257)),
+            ("syscalls", "ret", "ENOENT", Some(-2)),
+            ("signal", "sig", "SIGKILL", Some(9)),
+            ("signal", "sig", "9", None),
+            ("app", "id", "openat", None),
+        ] {
+            assert_eq!(format(system, "long", field).number_of(field, name), want, "{name}");
+        }
+    }
+
+    #[test]
     fn fields_that_are_printed_as_numbers_have_names() {
         for (system, kind, field, number, want) in [
             ("raw_syscalls", "long", "id", 257, Some("openat")),

@@ -282,6 +282,26 @@ fn callers_come_before_callees_of_equal_weight() {
     assert_eq!(rows(&["-g", "none"]), "do_syscall_64 entry_SYSCALL_64_after_hwframe __vm_munmap __x64_sys_munmap");
 }
 
+/// perf's figures: `perf report --group --stdio --no-children -g none -s dso`.
+#[test]
+fn events_of_a_group_are_side_by_side() {
+    let file = data("multi3.data");
+    let words = [file.to_str().expect("text"), "--group", "--no-children", "-s", "dso", "--format", "csv"];
+    let csv = text(&words);
+    let rows: Vec<Vec<String>> = csv.lines().map(|line| line.split(',').map(str::to_owned).collect()).collect();
+    assert_eq!(rows[0], ["cpu-clock", "page-faults", "context-switches", "dso"]);
+    let shares = |dso: &str| -> Vec<String> {
+        let row = rows.iter().find(|row| row[3] == dso).expect(dso);
+        row[..3].iter().map(|share| format!("{:.2}", share.parse::<f64>().expect("a share"))).collect()
+    };
+    assert_eq!(shares("[kernel.kallsyms]"), ["89.60", "1.63", "100.00"]);
+    assert_eq!(shares("sysmix"), ["5.60", "98.33", "0.00"]);
+    assert_eq!(
+        (shares("ld-linux-x86-64.so.2"), rows[1][3].as_str()),
+        (["0.00", "0.04", "0.00"].map(str::to_owned).to_vec(), "[kernel.kallsyms]")
+    );
+}
+
 /// A row belongs to the selection by its own file and function, not as a caller of selected code.
 #[test]
 fn rows_are_those_of_selected_files_and_functions() {

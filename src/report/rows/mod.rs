@@ -2,6 +2,7 @@
 
 mod chains;
 pub(crate) mod columns;
+pub(crate) mod group;
 pub(crate) mod options;
 pub(crate) mod samples;
 pub(crate) mod stdio;

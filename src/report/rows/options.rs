@@ -62,6 +62,9 @@ pub(crate) struct ReportOptions {
     /// Only samples in functions that have a name
     #[arg(short = 'U', long)]
     pub(crate) hide_unresolved: bool,
+    /// Print the events of a group side by side, or all events if the recording has no groups
+    #[arg(long)]
+    pub(crate) group: bool,
     /// Print only rows: no headings, no notes
     #[arg(short = 'q', long)]
     pub(crate) quiet: bool,

@@ -2,9 +2,11 @@
 
 mod call_graph;
 pub(crate) mod dump;
+mod group;
 mod hardware;
 mod side;
 
+use std::ops::Range;
 use std::path::PathBuf;
 
 use regex::Regex;
@@ -27,6 +29,7 @@ use crate::query::{ColumnKey, column};
 use crate::report::head;
 use crate::report::json;
 use crate::report::rows::columns::RequestedColumns;
+use crate::report::rows::group::GroupRows;
 use crate::report::rows::options::ShareOf;
 use crate::report::rows::samples::SelectedSamples;
 use crate::report::rows::stdio::{self, OnlyValue};
@@ -158,6 +161,7 @@ pub(crate) fn run(args: ReportArgs) -> anyhow::Result<u8> {
     if keys.contains(&ColumnKey::Cgroup) && lacks_cgroups {
         complain("the samples have no cgroups; record them with record --all-cgroups");
     }
+    let groups = args.more.group.then(|| group::of(info));
     let name = opened.name.clone();
     let (opened, counts) = side::ThreadReport::watch(opened, args.more.threads);
     let loaded = opened.load(wants)?;
@@ -202,7 +206,7 @@ pub(crate) fn run(args: ReportArgs) -> anyhow::Result<u8> {
         dsos: which.dsos.as_deref(),
         symbols: which.symbols.as_deref().map(ChosenFunctions::of),
     };
-    print_events(&loaded, &name, &args, &rules, &shape)?;
+    print_events(&loaded, &name, &args, &rules, (&shape, groups.as_deref()))?;
     let code = match counts {
         Some(counts) => counts.print(&loaded, args.format)?,
         None => loaded.exit_code(),
@@ -231,7 +235,7 @@ fn print_events(
     name: &str,
     args: &ReportArgs,
     rules: &StackRules,
-    shape: &ReportShape<'_>,
+    (shape, groups): (&ReportShape<'_>, Option<&[Range<usize>]>),
 ) -> anyhow::Result<()> {
     let has_rules = rules.need_chains() || rules.only_named;
     let marks = has_rules.then(|| StackMarks::new(loaded.data().profile, rules));
@@ -243,7 +247,19 @@ fn print_events(
         print(&stdio::head(events(loaded).into_iter().map(lost).sum(), &shape.only))?;
     }
     let (mut objects, mut tables, mut is_empty) = (Vec::new(), Vec::new(), true);
-    for event in chosen_events(loaded, &args.which)? {
+    let mut chosen = chosen_events(loaded, &args.which)?;
+    if let Some(groups) = groups {
+        let (sets, single): (Vec<_>, Vec<_>) =
+            group::divided(chosen, groups).into_iter().partition(|set| set.len() > 1);
+        for set in sets {
+            let rows = set.iter().map(|event| EventRows::new(loaded, *event, &samples, whole.as_ref(), shape));
+            let rows = GroupRows(rows.collect());
+            is_empty &= rows.is_empty();
+            group::print_rows(&rows, args, shape)?;
+        }
+        chosen = single.into_iter().flatten().collect();
+    }
+    for event in chosen {
         let rows = EventRows::new(loaded, event, &samples, whole.as_ref(), shape);
         is_empty &= rows.is_empty();
         match args.format {

@@ -117,7 +117,12 @@ impl Format {
 
     /// Formats a sample like [`Self::text`], but system calls in the syntax of a call.
     pub(crate) fn call_or_text(&self, raw: &[u8]) -> String {
-        print::call::text(self, raw).unwrap_or_else(|| self.text(raw))
+        self.call_or_text_with(raw, &|_| None)
+    }
+
+    /// Does the same with names of the kernel's functions.
+    pub(crate) fn call_or_text_with(&self, raw: &[u8], function: &FunctionAt<'_>) -> String {
+        print::call::text(self, raw).unwrap_or_else(|| self.text_with(raw, function))
     }
 
     /// Returns the words for a field's number: names of flags, states, system calls, errors.

@@ -1,6 +1,7 @@
 //! `trace`: a log of events in order of time, with text and stacks.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -60,6 +61,9 @@ struct Trace {
     rates: Grid<u16>,
     stacks: FxHashMap<(i32, RetainedStack), u64>,
     number: u64,
+    /// The lines up to this number have their functions kept.
+    kept: u64,
+    functions: KernelFunctionNames,
 }
 
 impl Trace {
@@ -89,7 +93,7 @@ impl Trace {
             return inputs::words(found, line.stack, |stack| at.line(stack).to_string());
         }
         match self.events.get(&line.event) {
-            Some((_, Some(format))) => format.call_or_text(&line.raw),
+            Some((_, Some(format))) => format.call_or_text_with(&line.raw, &|address| self.functions.at(at, address)),
             _ if line.addr != 0 => format!("addr {:#x} ip {:#x}", line.addr, line.ip),
             _ => format!("ip {:#x}", line.ip),
         }
@@ -209,6 +213,21 @@ impl Unit for Trace {
     fn loss_text(&self) -> &'static str {
         "they are missing from the log and the rates"
     }
+    fn pin_data(&mut self, _now: u64, pin: &mut dyn FnMut(i32, u64) -> RetainedStack) {
+        let found = RefCell::new(BTreeSet::new());
+        for line in self.lines.iter().rev().take_while(|line| line.number >= self.kept) {
+            let Some((_, Some(format))) = self.events.get(&line.event) else { continue };
+            if format.printer.names_functions() {
+                format.text_with(&line.raw, &|address| {
+                    found.borrow_mut().insert(address);
+                    None
+                });
+            }
+        }
+        self.kept = self.number;
+        found.into_inner().into_iter().for_each(|address| self.functions.keep(address, pin));
+    }
+
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
         let mut panels = vec![self.log(at), self.table(at)];
         if self.stack || self.selected.iter().any(|selected| selected.has("stack")) {
@@ -224,6 +243,6 @@ impl Unit for Trace {
         self.counts.clear();
         self.rates.clear();
         self.stacks.clear();
-        self.number = 0;
+        (self.number, self.kept) = (0, 0);
     }
 }

@@ -8,8 +8,9 @@ pub(crate) use super::tables::columns::{
     all_notes, by_weight, bytes, count, id, left, named, note, right, share, text, time,
 };
 pub(crate) use super::{
-    BoundExpr, ByContainer, CaseDetail, Context, EventRequest, Finding, Grid, InitiallyBlocked, KeyNames, LostEvents,
-    Moment, RowKey, Sees, Settings, Sheet, Slowest, Spec, StackLabels, Stats, TopN, Unit, UnitEvent, UnitSample,
+    BoundExpr, ByContainer, CaseDetail, Context, EventRequest, Finding, Grid, InitiallyBlocked, KernelFunctionNames,
+    KeyNames, LostEvents, Moment, RowKey, Sees, Settings, Sheet, Slowest, Spec, StackLabels, Stats, TopN, Unit,
+    UnitEvent, UnitSample,
 };
 pub(crate) use crate::event::Rate;
 pub(crate) use crate::panel::{Align, Body, Cell, Column, Measure, Panel};

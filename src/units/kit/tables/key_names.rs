@@ -9,15 +9,13 @@ use crate::event::format::Format;
 use crate::panel::Cell;
 use crate::profile::RetainedStack;
 use crate::units::kit::field::Text;
-use crate::units::kit::{BoundExpr, Moment, RowKey, UnitEvent, UnitSample};
+use crate::units::kit::{BoundExpr, KernelFunctionNames, Moment, RowKey, UnitEvent, UnitSample};
 
 /// Fields whose name is another field of the same event: the field, and the one with its name.
 const NAMED_BY: &[(&str, &str, &str)] = &[("irq_handler_entry", "irq", "name")];
 
 /// Limit of names from other fields.
 const MOST_NAMES: usize = 1 << 12;
-/// Limit of kept addresses: they share their storage with the stacks of all units, and are never released.
-const MOST_FUNCTIONS: usize = 1 << 12;
 /// An address of the kernel.
 const KERNEL: i64 = i64::MIN;
 
@@ -30,7 +28,7 @@ pub(crate) struct KeyNames {
     names: FxHashMap<i64, Arc<str>>,
     /// Whether the values are addresses of the kernel's functions.
     is_function: bool,
-    functions: FxHashMap<u64, RetainedStack>,
+    functions: KernelFunctionNames,
 }
 
 impl KeyNames {
@@ -67,12 +65,7 @@ impl KeyNames {
         if !self.is_function {
             return;
         }
-        for address in keys.filter_map(number).filter(|number| *number < 0).map(|number| number as u64) {
-            if self.functions.len() >= MOST_FUNCTIONS {
-                return;
-            }
-            self.functions.entry(address).or_insert_with(|| pin(0, address));
-        }
+        keys.filter_map(number).for_each(|number| self.functions.keep(number as u64, pin));
     }
 
     /// Returns a key by its name.
@@ -96,7 +89,7 @@ impl KeyNames {
         if let Some(name) = self.names.get(&number) {
             return Some(format!("{number} {name}"));
         }
-        let words = format.words_with(field, number, &|address| function(*self.functions.get(&address)?));
+        let words = format.words_with(field, number, &|address| function(self.functions.pin(address)?));
         // A plain number stays one.
         words.filter(|words| *words != format!("{number:#x}") && !words.is_empty())
     }

@@ -72,6 +72,12 @@ impl Printer {
         read().unwrap_or_default()
     }
 
+    /// Returns whether it prints functions by their addresses.
+    pub(crate) fn names_functions(&self) -> bool {
+        let is_function = |how: &Conversion| how.letter == 'p' && how.pointer.starts_with(['S', 's', 'F', 'f']);
+        self.pieces.iter().any(|piece| matches!(piece, Piece::Conversion(how) if is_function(how)))
+    }
+
     /// Returns whether the format is supported.
     pub fn is_understood(&self) -> bool {
         self.usable
@@ -273,6 +279,14 @@ mod tests {
             (r#""%pS %ps %pS", 0x1005, 0x1005, 5"#, "do_it+0x5 do_it 0x5"),
         ] {
             assert_eq!(print(fmt).as_deref(), Some(want), "{fmt}");
+        }
+    }
+
+    #[test]
+    fn formats_that_name_functions_are_known() {
+        for (fmt, names) in [(r#""%p %pS", 1, 2"#, true), (r#""%-5ps", 1"#, true), (r#""%p %pI4 %s", 1, 2, 3"#, false)]
+        {
+            assert_eq!(Printer::parse(fmt).names_functions(), names, "{fmt}");
         }
     }
 

@@ -6,6 +6,7 @@ pub mod ids;
 pub mod perfdata;
 pub mod side;
 pub(crate) mod sleeps;
+pub(crate) mod stream;
 pub mod tables;
 
 use std::io::{self, Write};

@@ -167,6 +167,24 @@ fn what_cannot_be_injected_is_said() {
     assert_eq!(report(&out), report(Path::new(&file)), "the copy has another report");
 }
 
+/// `record -o - | inject -b -i - -o - | report -i -`, as with perf.
+#[test]
+fn inject_is_part_of_a_pipe() {
+    let (dir, root) = (tempfile::tempdir().expect("dir"), symfs());
+    let (file, streamed) = (corpus("no-buildid"), dir.path().join("stream"));
+    let mut command = program();
+    command.args(["inject", "-b", "-i", "-", "-o", "-", "--symfs"]).arg(root.path());
+    let output = run(command.stdin(std::fs::File::open(&file).expect("opens")));
+    std::fs::write(&streamed, output.stdout).expect("written");
+    let of = |words: &[&str], input: &Path| {
+        stdout(program().args(words).args(["-i", "-"]).stdin(std::fs::File::open(input).expect("opens")))
+    };
+    let report = ["report", "--format", "csv"];
+    assert_eq!(of(&report, &streamed), of(&report, Path::new(&file)));
+    let own = stdout(program().arg("buildid-list").arg(data("bin/spin")));
+    assert!(of(&["buildid-list"], &streamed).contains(own.trim()));
+}
+
 /// The copy has the build IDs of files with samples, and is otherwise equal.
 #[test]
 fn build_ids_are_added() {

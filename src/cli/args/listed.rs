@@ -70,7 +70,7 @@ pub(crate) struct BuildidListArgs {
 pub(crate) struct InjectArgs {
     #[command(flatten)]
     pub(crate) recording: NamedRecording,
-    /// Output file
+    /// Output file, or - for standard output
     #[arg(short = 'o', long = "output", value_name = "FILE")]
     pub(crate) output: PathBuf,
     /// Set the period of each switch to sleep to the length of the sleep, so that samples of sched:sched_switch show

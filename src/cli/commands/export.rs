@@ -7,7 +7,8 @@ use crate::engine::IntakeOptions;
 use crate::engine::offline::Offline;
 use crate::event::Rate;
 use crate::export::copy::CopyError;
-use crate::export::{ExportInput, FormatWriter, copy};
+use crate::export::perfdata::WrittenSize;
+use crate::export::{ExportInput, FormatWriter, copy, stream};
 use crate::kernel::files::unwritten;
 use crate::lang::counted;
 use crate::panel::unit;
@@ -78,9 +79,6 @@ fn input<'a>(args: &ExportArgs, loaded: &'a Offline, event: usize, title: &'a st
 /// Exports perf.data to perf.data: the first pass selects samples, the second copies them.
 fn perfdata(args: &ExportArgs, opened: input::Opened) -> anyhow::Result<u8> {
     let paths = args.recording.paths();
-    if args.output.as_os_str() == "-" {
-        return Err(usage("perf.data cannot be written to standard output; name a file with -o"));
-    }
     let all = args.which == SelectionArgs::default();
     let (mut kept, mut opened) = (None::<Vec<bool>>, opened);
     if !all {
@@ -104,11 +102,34 @@ fn perfdata(args: &ExportArgs, opened: input::Opened) -> anyhow::Result<u8> {
     }
     let keep = |at: u64, _| kept.as_ref().is_none_or(|list| list.get(at as usize).copied().unwrap_or(false));
     let marks = marks::decode_from(&opened.source.info().hosts.first().machine);
-    let written = copy::copy(&mut *opened.source, &keep, &marks, &[], None, &args.output)
-        .map_err(|e| anyhow::anyhow!("{}", why(&args.output, &e)))?;
+    let written = written(&args.output, |path| copy::copy(&mut *opened.source, &keep, &marks, &[], None, path))?;
     let samples = counted(written.samples as u64, "sample");
-    complain(&format!("wrote {samples}, {} to {}", unit::bytes(written.bytes), args.output.display()));
+    complain(&format!("wrote {samples}, {} to {}", unit::bytes(written.bytes), shown(&args.output)));
     Ok(0)
+}
+
+/// Returns the name of an output for a message.
+pub(crate) fn shown(output: &Path) -> String {
+    if output.as_os_str() == "-" { "standard output".to_owned() } else { output.display().to_string() }
+}
+
+/// Writes a recording to a file, or as a stream to standard output.
+pub(crate) fn written(
+    output: &Path,
+    copy: impl FnOnce(&Path) -> Result<WrittenSize, CopyError>,
+) -> anyhow::Result<WrittenSize> {
+    if output.as_os_str() != "-" {
+        return copy(output).map_err(|error| anyhow::anyhow!("{}", why(output, &error)));
+    }
+    if std::io::stdout().is_terminal() {
+        return Err(usage("refusing to write a recording to a terminal; pipe it, or name a file with -o"));
+    }
+    // The features at the end of the file are at the start of a stream.
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("perf.data");
+    let copied = copy(&path).map_err(|error| anyhow::anyhow!("{}", why(&path, &error)))?;
+    let bytes = stream::write(&path, Box::new(output::binary()))?;
+    Ok(WrittenSize { bytes, ..copied })
 }
 
 /// Returns why a copy failed, with the remedy.

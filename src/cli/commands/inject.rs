@@ -14,19 +14,16 @@ use crate::session::marks;
 use crate::cli::args::RecordingArgs;
 use crate::cli::args::listed::InjectArgs;
 use crate::cli::commands::buildid_list;
-use crate::cli::commands::export::why;
+use crate::cli::commands::export::{shown, written};
+use crate::cli::input;
 use crate::cli::output::complain;
-use crate::cli::{input, usage};
 
 pub(crate) fn run(args: InjectArgs) -> anyhow::Result<u8> {
-    let path = args.recording.path();
-    if args.output.as_os_str() == "-" {
-        return Err(usage("a recording cannot be written to standard output; name a file with -o"));
-    }
+    let mut path = args.recording.path();
     let adds = args.build_ids || args.buildid_all;
-    if adds && path.as_os_str() == "-" {
-        return Err(usage("standard input can be read only once; save it to a file first, then add build ids"));
-    }
+    // The files with samples are known after a first pass.
+    let spooled = (adds && path.as_os_str() == "-").then(spooled).transpose()?;
+    path = spooled.as_ref().map_or(path, |folder| folder.path().join(SPOOLED));
     let recording = RecordingArgs::from_files(vec![path], args.names.clone());
     let added = if adds { missing_build_ids(&recording, args.buildid_all)? } else { Vec::new() };
     let mut source = input::open_silently(&recording, true)?.0.into_source();
@@ -36,13 +33,25 @@ pub(crate) fn run(args: InjectArgs) -> anyhow::Result<u8> {
     }
     let marks = marks::decode_from(&source.info().hosts.first().machine);
     let mut merging = sleeps.as_mut().and_then(|sleeps| sleeps.as_mut().ok());
-    let written = copy::copy(&mut *source, &|_, _| true, &marks, &added, merging.as_deref_mut(), &args.output)
-        .map_err(|error| anyhow::anyhow!("{}", why(&args.output, &error)))?;
+    let written = written(&args.output, |path| {
+        copy::copy(&mut *source, &|_, _| true, &marks, &added, merging.as_deref_mut(), path)
+    })?;
     let mut words = vec![counted(written.samples as u64, "sample")];
     words.extend(merging.map(|sleeps| counted(sleeps.merged(), "sleep")));
     words.extend(adds.then(|| counted(added.len() as u64, "more build id")));
-    complain(&format!("wrote {}, {} to {}", words.join(", "), unit::bytes(written.bytes), args.output.display()));
+    complain(&format!("wrote {}, {} to {}", words.join(", "), unit::bytes(written.bytes), shown(&args.output)));
     Ok(0)
+}
+
+/// The name of standard input's copy in its folder.
+const SPOOLED: &str = "input";
+
+/// Copies standard input to a file in a temporary folder.
+fn spooled() -> std::io::Result<tempfile::TempDir> {
+    let folder = tempfile::tempdir()?;
+    let mut file = std::fs::File::create(folder.path().join(SPOOLED))?;
+    std::io::copy(&mut std::io::stdin().lock(), &mut file)?;
+    Ok(folder)
 }
 
 /// Returns the build ids of files without one in the recording: files with samples, or all mapped files.

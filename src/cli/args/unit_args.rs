@@ -85,6 +85,10 @@ pub(crate) fn options_of(spec: &Spec) -> impl Iterator<Item = &'static Opt> + us
 /// Returns the error for an option that only other units have, with their names.
 pub(crate) fn of_others(spec: &Spec, error: &clap::Error) -> Option<String> {
     let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidArg) else { return None };
+    let name = spec.name;
+    if typed.split('=').next() == Some("--filter") && spec.options.contains(&"event") {
+        return Some(format!("{name}: unknown option --filter; write the filter of an event as -e 'EVENT/FILTER/'"));
+    }
     let is_typed = |opt: &&Opt| match typed.strip_prefix("--") {
         Some(long) => opt.name == long.split('=').next().unwrap_or(long),
         None => opt.short.is_some_and(|short| typed.strip_prefix('-').is_some_and(|rest| rest.starts_with(short))),
@@ -92,7 +96,6 @@ pub(crate) fn of_others(spec: &Spec, error: &clap::Error) -> Option<String> {
     let opt = OPTIONS.iter().chain(SHARED).find(is_typed)?;
     let having: Vec<&str> =
         UNITS.iter().filter(|other| other.options.contains(&opt.name)).map(|other| other.name).collect();
-    let name = spec.name;
     Some(format!("{name}: {typed} cannot apply to it; it is an option of {}", having.join(", ")))
 }
 
@@ -219,5 +222,17 @@ impl UnitArgs {
         }
         self.chains = CallGraph::parse(&self.call_graph)?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_filter_of_perf_has_a_place_in_events() {
+        let spec = units::find("trace").expect("a unit");
+        let error = of(spec).try_get_matches_from(["trace", "-e", "a:b", "--filter", "x > 1"]).expect_err("unknown");
+        assert!(of_others(spec, &error).is_some_and(|why| why.ends_with("-e 'EVENT/FILTER/'")));
     }
 }

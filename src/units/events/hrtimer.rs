@@ -107,7 +107,11 @@ impl HrTimer {
         }
         let than = settings.time("than")?;
         if when.is_none() && than.is_none() {
-            return Err("choose windows: --when 'sched_switch > 20', or --than 5ms for late timers".to_owned());
+            return Err(
+                "choose what to report: --when 'sched_switch > 20' (periods of the timer with that many events) \
+                        or --than 5ms (late timers)"
+                    .to_owned(),
+            );
         }
         let (stack, labels) = (settings.has("stack"), StackLabels::of(settings));
         let longest = TopN::new(settings.number("keep", 20)? as usize);

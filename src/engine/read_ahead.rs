@@ -39,8 +39,8 @@ impl ReadAhead {
     }
 }
 
-/// Runs `work` in parallel with a thread that reads a source to its end, until the end is requested or the work is done.
-/// A live source that is stopped still delivers its remaining records, and the reason of its end.
+/// Runs `work` in parallel with a thread that reads a source, until its end, a request to end, or the end of the work. A
+/// live source that is stopped still delivers its remaining records, and the reason of its end.
 pub(crate) fn beside<T>(
     source: &mut dyn Source,
     ends: &EndRequests,

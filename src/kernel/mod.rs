@@ -26,9 +26,9 @@ pub(crate) use perf_event::ring;
 #[cfg(test)]
 pub(crate) use perf_event::tests as fake;
 pub use perf_event::{attr, sys};
+pub use process::end_requests::EndRequests;
 pub use process::thread_priority::ThreadPriority;
 pub(crate) use process::thread_priority::thread_wanted_cpu_ns;
-pub use process::end_requests::EndRequests;
 pub use process::{limits, own_memory, privilege, thread_priority};
 pub(crate) use process::{sched, spawn};
 

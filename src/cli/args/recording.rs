@@ -226,8 +226,8 @@ pub(crate) struct SelectionArgs {
 }
 
 impl SelectionArgs {
-    /// Returns the usual base of percentages. The options of perf that hide rows leave the shares of others as they are;
-    /// a filter of --where asks about a part, whose shares sum up to 100 %.
+    /// Returns the usual base of percentages. The options of perf that hide rows leave the shares of others unchanged; a
+    /// filter of --where asks about a part, whose shares sum up to 100 %.
     pub(crate) fn usual_shares(&self) -> ShareOf {
         let hides_rows = [&self.comms, &self.dsos, &self.symbols].iter().any(|list| list.is_some());
         if hides_rows { ShareOf::Absolute } else { ShareOf::Relative }

@@ -10,9 +10,9 @@ pub(crate) const SPEC: Spec = Spec {
     words: "group most sum key count",
     help: "The key is an expression over the event's fields and pid, tid, cpu and comm; the default is tid. Each \
            --sum and --by (or top-add= and top-by= of one event) adds a column with the sum of an expression. Rows \
-           are sorted by the --by columns, or without them, by hits. A key that is a field has the kernel's names of its \
-           numbers: states, vectors, system calls, errors, functions. A value that cannot be computed (a division by \
-           zero) counts as zero.",
+           are sorted by the --by columns, or without them, by hits. A key that is a field has the kernel's names of \
+           its numbers: states, vectors, system calls, errors, functions. A value that cannot be computed (a division \
+           by zero) counts as zero.",
     example: "perfprof-tui top -e block:block_rq_issue --key 'comm' --by bytes --sum 'bytes / nr_sector'",
     output: "\
 $ perfprof-tui top -e raw_syscalls:sys_enter --key comm --batch -n 1

@@ -86,8 +86,8 @@ impl Moment<'_> {
         Some(Variable { name, offset, size })
     }
 
-    /// Returns the function at an address of the kernel that [`super::Unit::pin_data`] has kept, once its name is known,
-    /// and the offset in it.
+    /// Returns the function at an address of the kernel that [`super::Unit::pin_data`] has kept, and the offset in it,
+    /// once its name is known.
     pub(crate) fn kernel_function(&self, pin: RetainedStack) -> Option<(Arc<str>, u64)> {
         self.kept_symbol(pin).map(|(name, offset, _)| (name, offset))
     }

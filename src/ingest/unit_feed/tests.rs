@@ -1,6 +1,7 @@
 //! Tests of running units: losses, addresses of data, and counts.
 
 use super::*;
+use crate::source::CpuCount;
 use crate::units;
 use crate::units::kit::Settings;
 

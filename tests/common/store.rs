@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use perfprof_tui::export::pprof::{Function, Line, Location, Mapping, Profile, Sample, ValueType};
+use perfprof_tui::source::imported::store::MergeRequest;
 use prost::Message;
 use serde_json::{Value, json};
 
@@ -32,19 +33,6 @@ pub struct TestStore {
     pub requests: Arc<Mutex<Vec<String>>>,
     /// The field `Authorization` that requests must have.
     auth: Option<&'static str>,
-}
-
-/// `message SelectMergeProfileRequest` of querier.proto.
-#[derive(Clone, PartialEq, Message)]
-struct MergeRequest {
-    #[prost(string, tag = "1")]
-    profile_type: String,
-    #[prost(string, tag = "2")]
-    selector: String,
-    #[prost(int64, tag = "3")]
-    start: i64,
-    #[prost(int64, tag = "4")]
-    end: i64,
 }
 
 /// The status, the type and the body of an answer.

@@ -1,5 +1,6 @@
-//! Profiles of other tools: pprof, V8, Firefox and samply, speedscope, JDK Flight Recorder. Their frames have names instead of addresses. A
-//! file is read as a whole when it is opened, because its names may be anywhere in it.
+//! Profiles of other tools: pprof, V8, Firefox and samply, speedscope, JDK Flight Recorder; answers of profile stores.
+//! Their frames have names instead of addresses. A file is read as a whole when it is opened, because its names may be
+//! anywhere in it.
 
 mod document;
 mod few;
@@ -11,6 +12,7 @@ pub mod messages;
 mod pprof;
 mod profile;
 mod speedscope;
+pub mod store;
 mod v8;
 
 use std::io::{self, Read};

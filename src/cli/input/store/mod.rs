@@ -15,7 +15,7 @@ use crate::lang::nearest_hint;
 use crate::source::imported::{ImportError, ImportedSource, ProfilePart};
 
 use address::{StoreAddress, StoreSpan};
-use client::{StoreClient, StoreError};
+use client::{StoreClient, StoreError, WHOLE};
 use query::ProfileQuery;
 
 /// The names of a list that are shown, and the characters of each.
@@ -31,7 +31,7 @@ pub(super) fn open(paths: &[PathBuf]) -> anyhow::Result<Option<ImportedSource>> 
     let address = address.map_err(Usage)?;
     let wrong = |why| Usage(format!("--from {} --until {}: {why}", address.from, address.until));
     let span = address.span(wall_ns()).map_err(wrong)?;
-    let client = StoreClient::new(&address)?;
+    let client = StoreClient::new(&address, WHOLE)?;
     StoreReader { client, span, address: &address }.read().with_context(|| address.shown.clone()).map(Some)
 }
 

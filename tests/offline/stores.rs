@@ -5,8 +5,9 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener};
 use std::path::Path;
 
+use crate::common::session::Session;
 use crate::common::store::{TestStore, leaves, now, periods};
-use crate::common::{data, installed, program, run};
+use crate::common::{data, environment, installed, program, run};
 
 const MINUTE: u64 = 60_000;
 const KINDS: [&str; 2] = ["pyroscope", "parca"];
@@ -69,6 +70,36 @@ fn a_store_returns_what_was_pushed() {
     let requests = store.requests.lock().expect("unpoisoned");
     let merges = requests.iter().filter(|line| line.contains("SelectMergeProfile")).count();
     assert!((10..=5 * 9).contains(&merges), "{merges}: {requests:?}");
+}
+
+/// The screen compares two addresses like the command line.
+#[test]
+fn two_services_are_compared_on_the_screen() {
+    needs!(installed("curl"));
+    let (store, kind) = filled(None);
+    for scheme in KINDS {
+        let address = format!("{scheme}://{}", store.address);
+        let query = |service: &str| format!("{kind}{{service_name=\"{service}\"}}");
+        let by_label = ["--query", &query("cart"), "--query", &query("shop")].map(str::to_owned);
+        let by_time = ["--query", &kind, "--from", "-1h", "--from", "-20m", "--until", "-20m", "--until", "now"]
+            .map(str::to_owned);
+        // A function of each side, and of the other.
+        let of = |service: &str| pushed(&store, &kind, &[service]);
+        let (old, new) = (of("cart"), of("shop"));
+        let apart = |one: &BTreeMap<String, u64>, other: &BTreeMap<String, u64>| {
+            let most = one.iter().filter(|(name, _)| !other.contains_key(*name)).max_by_key(|(_, weight)| **weight);
+            most.expect("a function of one side").0.chars().take(20).collect::<String>()
+        };
+        let (gone, grown) = (apart(&old, &new), apart(&new, &old));
+        for options in [&by_label[..], &by_time[..]] {
+            let mut args = vec!["open", &address, &address];
+            args.extend(options.iter().map(String::as_str));
+            let mut session = Session::start(&args, 60, 200);
+            session.wait_for_line(&[" pp ", &grown]).wait_for_line(&[" pp ", &gone]);
+            session.keys("q");
+            assert_eq!(session.end().code(), Some(0), "{options:?}");
+        }
+    }
 }
 
 #[test]
@@ -140,6 +171,77 @@ fn a_token_opens_a_store() {
         let found = periods(&run(command.env("PERFPROF_STORE_AUTH", "Bearer t0ken")));
         assert_eq!(found, pushed(&store, &kind, &["cart", "shop"]), "{scheme}");
     }
+}
+
+/// Runs a command line of a shell up to the cursor through the program; returns the texts that complete its end.
+fn completed(shell: &str, line: &str) -> Vec<String> {
+    let output = run(program().args(["completions", shell, "--line", line]));
+    assert!(output.stderr.is_empty(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("UTF-8").lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn a_shell_completes_types_labels_and_values() {
+    needs!(installed("curl"));
+    let (store, _) = filled(None);
+    for scheme in KINDS {
+        let open = format!("perfprof-tui open {scheme}://{} -q", store.address);
+        let types = completed("bash", &format!("{open} "));
+        assert_eq!(types.len(), store.types().len(), "{scheme}: {types:?}");
+        let kind = &types[0];
+        assert_eq!(completed("bash", &format!("{open} '{kind}")), [kind.clone(), format!("{kind}{{")]);
+        // The only label, with its values.
+        let values = ["cart", "shop"].map(|value| format!("{kind}{{service_name=\"{value}\""));
+        assert_eq!(completed("bash", &format!("{open} '{kind}{{")), values, "{scheme}");
+        let whole = ["}", ","].map(|end| format!("--query={kind}{{service_name=\"cart\"{end}"));
+        let fish = format!("perfprof-tui report {scheme}://{} --query='{kind}{{service_name=\"c", store.address);
+        assert_eq!(completed("fish", &fish), whole, "{scheme}");
+        // A time without profiles has no types.
+        let early = format!("perfprof-tui open {scheme}://{} --from nonsense -q ", store.address);
+        assert_eq!(completed("bash", &early), [""; 0]);
+    }
+}
+
+/// A store that fails, and one that does not answer, complete nothing and print nothing.
+#[test]
+fn a_shell_does_not_see_the_failures_of_stores() {
+    needs!(installed("curl"));
+    let silent = TcpListener::bind("127.0.0.1:0").expect("bind");
+    let silent = silent.local_addr().map(|address| (silent, address)).expect("address");
+    for address in [server("500 Internal Server Error", b"{}", 2), server("200 OK", b"{", 99), silent.1.to_string()] {
+        for line in [format!("perfprof-tui open parca://{address} -q "), format!("perfprof-tui open {address} -q ")] {
+            assert_eq!(completed("zsh", &line), [""; 0], "{line}");
+        }
+    }
+}
+
+/// bash runs the script's function, which inserts what it prints.
+#[test]
+fn bash_completes_queries_by_the_script() {
+    needs!(installed("curl"), installed("bash"));
+    let (store, _) = filled(None);
+    let dir = tempfile::tempdir().expect("dir");
+    let script = dir.path().join("script");
+    std::fs::write(&script, run(program().args(["completions", "bash"])).stdout).expect("written");
+    let completed = |line: &str| {
+        let text = "source \"$0\"; COMP_LINE=$1; COMP_POINT=${#1}; COMP_WORDS=(perfprof-tui open); COMP_CWORD=1; \
+                    COMP_WORDBREAKS=$' \\t\\n\"\\'><=;|&(:'; _perfprof__tui_or_store perfprof-tui open open; \
+                    printf '%s\\n' \"${COMPREPLY[@]}\"";
+        let path = std::env::var("PATH").expect("PATH");
+        let own = Path::new(env!("CARGO_BIN_EXE_perfprof-tui")).parent().expect("a folder").display().to_string();
+        let mut command = std::process::Command::new("bash");
+        command.env_clear().envs(environment());
+        command.env("PATH", format!("{own}:{path}")).args(["-c", text]).arg(&script).arg(line);
+        String::from_utf8(run(&mut command).stdout).expect("UTF-8").lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let open = format!("perfprof-tui open pyroscope://{} -q", store.address);
+    let types = store.types();
+    assert_eq!(completed(&format!("{open} '")), types);
+    // Without quotes, bash replaces the part after the last colon.
+    let ends: Vec<&str> = types.iter().filter_map(|kind| kind.strip_prefix("process_cpu:")).collect();
+    assert_eq!(completed(&format!("{open} process_cpu:")), ends);
+    let other = completed("perfprof-tui open fp-spin.data ");
+    assert!(other.iter().any(|word| word == "--together"), "other words are completed as before: {other:?}");
 }
 
 /// A server that answers each request with this status and body; the stated length may be longer.

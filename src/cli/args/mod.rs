@@ -166,6 +166,9 @@ pub(crate) struct CompletionsArgs {
     /// The shell
     #[arg(value_enum)]
     pub(crate) shell: clap_complete::Shell,
+    /// Print the texts that complete a command line at its end; for the scripts
+    #[arg(long, value_name = "LINE", allow_hyphen_values = true, hide = true)]
+    pub(crate) line: Option<String>,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -4,7 +4,7 @@ mod archive;
 mod fetch;
 mod remote;
 pub(crate) mod selection;
-mod store;
+pub(crate) mod store;
 
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;

@@ -3,6 +3,7 @@
 
 mod address;
 mod client;
+mod complete;
 mod query;
 
 use std::path::PathBuf;
@@ -16,6 +17,7 @@ use crate::source::imported::{ImportError, ImportedSource, ProfilePart};
 
 use address::{StoreAddress, StoreSpan};
 use client::{StoreClient, StoreError, WHOLE};
+pub(crate) use complete::candidates;
 use query::ProfileQuery;
 
 /// The names of a list that are shown, and the characters of each.

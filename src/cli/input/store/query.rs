@@ -17,6 +17,17 @@ pub(super) struct LabelCondition {
     pub(super) value: Option<String>,
 }
 
+/// The end of an incomplete query.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum ConditionPart<'a> {
+    /// After a whole condition.
+    End,
+    /// The beginning of a label.
+    Label(&'a str),
+    /// The beginning of a value within its quotes.
+    Value { label: &'a str, begun: &'a str },
+}
+
 impl ProfileQuery {
     /// Splits a query; `None` if it has another form.
     pub(super) fn parse(text: &str) -> Option<Self> {
@@ -51,13 +62,49 @@ impl ProfileQuery {
     }
 }
 
-/// Parses `LABEL OPERATOR "VALUE"`; also returns the text after it.
-fn condition(text: &str) -> Option<(LabelCondition, &str)> {
-    let end = text.find(|c: char| !c.is_alphanumeric() && c != '_' && c != '.').filter(|end| *end > 0)?;
+/// Returns what is incomplete at the end of an open selector, and the text before it; `None` for another form.
+pub(super) fn last_condition(text: &str) -> Option<(String, ConditionPart<'_>)> {
+    let mut rest = &text[text.find('{')? + 1..];
+    let mut is_first = true;
+    loop {
+        let after = rest.trim_start();
+        // Conditions are separated by commas.
+        let next = match after.strip_prefix(',') {
+            _ if is_first => after,
+            Some(next) => next.trim_start(),
+            None => return after.is_empty().then(|| (text.to_owned(), ConditionPart::End)),
+        };
+        if let Some((_, after)) = condition(next) {
+            (rest, is_first) = (after, false);
+            continue;
+        }
+        let part = match begun(next) {
+            Some((label, _, value)) => ConditionPart::Value { label, begun: value },
+            None if next.chars().all(is_of_label) => ConditionPart::Label(next),
+            None => return None,
+        };
+        let typed = if let ConditionPart::Value { begun, .. } = part { begun } else { next };
+        return Some((text[..text.len() - typed.len()].to_owned(), part));
+    }
+}
+
+fn is_of_label(c: char) -> bool {
+    c.is_alphanumeric() || c == '_' || c == '.'
+}
+
+/// Splits `LABEL OPERATOR "…`.
+fn begun(text: &str) -> Option<(&str, &'static str, &str)> {
+    let end = text.find(|c: char| !is_of_label(c)).filter(|end| *end > 0)?;
     let (label, rest) = text.split_at(end);
     let rest = rest.trim_start();
     let operator = ["=~", "!~", "!=", "="].into_iter().find(|operator| rest.starts_with(operator))?;
     let quoted = rest[operator.len()..].trim_start().strip_prefix('"')?;
+    Some((label, operator, quoted))
+}
+
+/// Parses `LABEL OPERATOR "VALUE"`; also returns the text after it.
+fn condition(text: &str) -> Option<(LabelCondition, &str)> {
+    let (label, operator, quoted) = begun(text)?;
     let (mut value, mut is_escaped) = (String::new(), false);
     for (at, c) in quoted.char_indices() {
         match c {
@@ -91,6 +138,13 @@ mod tests {
         assert_eq!(ProfileQuery::parse("memory").map(|query| query.selector).as_deref(), Some("{}"));
         for bad in ["", "{a=\"b\"}", "cpu{a=\"b\"", "cpu b{}", "cpu\u{1b}"] {
             assert_eq!(ProfileQuery::parse(bad), None, "{bad}");
+        }
+        assert_eq!(last_condition("cpu{a=\"b\" "), Some(("cpu{a=\"b\" ".to_owned(), ConditionPart::End)));
+        assert_eq!(last_condition("cpu{a=\"b\",c"), Some(("cpu{a=\"b\",".to_owned(), ConditionPart::Label("c"))));
+        let value = ConditionPart::Value { label: "a", begun: "b" };
+        assert_eq!(last_condition("cpu{a =~ \"b"), Some(("cpu{a =~ \"".to_owned(), value)));
+        for other in ["cpu", "cpu{a=\"b\"}", "cpu{a=\"b\" c", "cpu{a=", "cpu{?"] {
+            assert_eq!(last_condition(other), None, "{other}");
         }
         for unknown in ["c{}", "c{a}", "c{a=}", "c{=\"b\"}", "c{a=\"b}", "c{ä=\"", "c{a\u{301}"] {
             let query = ProfileQuery { kind: String::new(), selector: unknown[1..].to_owned() };

@@ -27,6 +27,7 @@ mod locks;
 mod mcp;
 mod names;
 mod pairing;
+mod peers;
 mod perf_options;
 mod perf_prof;
 mod printable;

@@ -60,6 +60,16 @@ impl Features {
         ByteReader::new(self.get(bit)?, big).string()
     }
 
+    /// Returns the machine's architecture as in uname, else by the ELF machine that perf 7.0 adds.
+    pub(crate) fn arch(&self, big: bool) -> Option<String> {
+        let by_elf = || {
+            let number = ByteReader::new(self.get(bit::E_MACHINE)?, big).u32()?;
+            let names = [(3, "i686"), (40, "arm"), (62, "x86_64"), (183, "aarch64"), (243, "riscv64")];
+            names.iter().find(|(elf, _)| *elf == number).map(|(_, name)| (*name).to_owned())
+        };
+        self.text(bit::ARCH, big).filter(|arch| !arch.is_empty()).or_else(by_elf)
+    }
+
     pub(crate) fn set(&mut self, bit: u8, bytes: Vec<u8>) {
         self.list.retain(|(b, _)| *b != bit);
         self.list.push((bit, bytes));

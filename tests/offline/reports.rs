@@ -492,3 +492,34 @@ fn missing_files_of_names_are_reported() {
     assert!(output.status.success() && !output.stdout.is_empty(), "{said}");
     assert!(said.contains("--symfs /nonexistent/root: "), "{said}");
 }
+
+/// The key of processes in newer perfs: threads of a process are one row, with the comm of its main thread.
+#[test]
+fn processes_are_rows_by_tgid() {
+    let table = |key: &str| {
+        let output = run(program().arg("report").arg(data("threads12.data")).args(["--stdio", "-s", key]));
+        String::from_utf8(output.stdout).expect("UTF-8")
+    };
+    let rows =
+        |text: &str| text.lines().filter(|line| line.trim_start().starts_with(|c: char| c.is_ascii_digit())).count();
+    let (threads, processes) = (table("pid"), table("tgid"));
+    assert!(threads.contains("Pid:Command") && rows(&threads) > 1, "{threads}");
+    assert!(processes.contains("Tgid:Command") && processes.contains("20246:") && rows(&processes) == 1, "{processes}");
+}
+
+/// A directory with all files of the recorded machine next to each other.
+#[test]
+fn a_flat_directory_has_the_files_by_their_names() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let all = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(dir.path(), all).expect("mode");
+    std::fs::copy(data("bin/spin"), dir.path().join("spin")).expect("copied");
+    let names = |layout: &str| {
+        let symfs = format!("{}{layout}", dir.path().display());
+        let mut command = program();
+        command.arg("report").arg(data("fp-spin.data")).args(["-s", "dso,sym", "--format", "csv", "--symfs", &symfs]);
+        String::from_utf8(run(&mut command).stdout).expect("UTF-8").contains("burn_alpha")
+    };
+    assert!(names(",flat"));
+    assert!(!names("") && !names(",hierarchy"));
+}

@@ -18,6 +18,16 @@ fn the_machine_is_described() {
 }
 
 #[test]
+fn the_architecture_is_named_or_has_an_elf_number() {
+    let mut features = Features::default();
+    assert_eq!(features.arch(false), None);
+    features.set(bit::E_MACHINE, [183_u32.to_be_bytes(), [0; 4]].concat());
+    assert_eq!((features.arch(true).as_deref(), features.arch(false)), (Some("aarch64"), None));
+    features.set(bit::ARCH, string("x86_64"));
+    assert_eq!(features.arch(false).as_deref(), Some("x86_64"));
+}
+
+#[test]
 fn a_feature_is_there_once_and_read_in_its_order() {
     let mut features = Features::default();
     assert_eq!(features.text(bit::HOSTNAME, false), None);

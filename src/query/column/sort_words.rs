@@ -2,7 +2,7 @@
 
 /// The keys in the order of prefix lookups (perf-report(1), --sort).
 pub(crate) const KEYS: &str = "\
-    pid comm comm_nodigit dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size \
+    pid tgid comm comm_nodigit dso symbol parent cpu socket srcline srcfile local_weight weight transaction trace symbol_size dso_size \
     cgroup cgroup_id ipc_null time code_page_size local_ins_lat ins_lat local_p_stage_cyc p_stage_cyc addr parallelism overhead latency \
     overhead_sys overhead_us overhead_guest_sys overhead_guest_us overhead_children sample period dso_from dso_to \
     symbol_from symbol_to mispredict abort in_tx cycles srcline_from srcline_to ipc_lbr addr_from addr_to \
@@ -20,7 +20,9 @@ mod tests {
 
     #[test]
     fn a_beginning_is_the_first_key_that_has_it() {
-        for (typed, meant) in [("Comm", "comm"), ("sym", "symbol"), ("tra", "transaction"), ("mis", "mispredict")] {
+        for (typed, meant) in
+            [("Comm", "comm"), ("sym", "symbol"), ("tra", "transaction"), ("mis", "mispredict"), ("tg", "tgid")]
+        {
             assert_eq!(begun(typed), Some(meant), "{typed}");
         }
         assert_eq!((begun(""), begun("overhed")), (None, None));

@@ -105,20 +105,6 @@ impl List {
         self
     }
 
-    /// Replaces processes by threads: perf's key pid separates threads (perf-report(1), --sort).
-    fn of_threads(mut self) -> Self {
-        let mut fields: Vec<TopField> = Vec::new();
-        for field in self.fields {
-            let is_pid = field == TopField::Key(ColumnKey::Pid);
-            let field = if is_pid { TopField::Key(ColumnKey::Tid) } else { field };
-            if !fields.contains(&field) {
-                fields.push(field);
-            }
-        }
-        self.fields = fields;
-        self
-    }
-
     fn has_ipc(&self) -> bool {
         self.fields.contains(&TopField::Ipc)
     }
@@ -148,9 +134,8 @@ impl RequestedColumns {
         as_perf: bool,
     ) -> Result<Self, String> {
         let list = |option: &str, text: Option<&str>| -> Result<Option<List>, String> {
-            let list = text.map(|text| parse(option, text)).transpose()?;
-            let list = list.map(|list| list.with_quantum(options.time_quantum));
-            Ok(if as_perf { list.map(List::of_threads) } else { list })
+            let list = text.map(|text| parse(option, text, as_perf)).transpose()?;
+            Ok(list.map(|list| list.with_quantum(options.time_quantum)))
         };
         Ok(Self {
             sort: list("--sort", sort)?,
@@ -242,11 +227,15 @@ impl RequestedColumns {
     }
 }
 
-fn parse(option: &str, text: &str) -> Result<List, String> {
+/// Parses a list of columns; `as_perf`: keys have perf's meaning.
+fn parse(option: &str, text: &str, as_perf: bool) -> Result<List, String> {
     let (adds, list) = text.strip_prefix('+').map_or((false, text), |rest| (true, rest));
     let mut fields = Vec::new();
     for word in list.split(',').map(|word| word.trim().trim_start_matches('+')).filter(|word| !word.is_empty()) {
         let field = field(word).ok_or_else(|| format!("{option} {text}: {}", unknown(word)))?;
+        // perf's key pid separates threads, and tgid processes (perf-report(1), --sort).
+        let is_thread = as_perf && field == TopField::Key(ColumnKey::Pid) && !word.starts_with("tg");
+        let field = if is_thread { TopField::Key(ColumnKey::Tid) } else { field };
         if !fields.contains(&field) {
             fields.push(field);
         }
@@ -306,7 +295,7 @@ mod tests {
     use super::*;
 
     fn columns(sort: &str, fields: &str, children: bool) -> String {
-        let list = |option, text: &str| (!text.is_empty()).then(|| parse(option, text).expect("a list"));
+        let list = |option, text: &str| (!text.is_empty()).then(|| parse(option, text, false).expect("a list"));
         let typed = RequestedColumns {
             sort: list("-s", sort),
             fields: list("-F", fields),
@@ -346,13 +335,14 @@ mod tests {
             ("", "+overhead_sys", false, "self_pct,samples,period,comm,sym,sys_pct by "),
         ] {
             match want {
-                "" => assert!(parse("-F", fields).is_err(), "{fields}"),
+                "" => assert!(parse("-F", fields, false).is_err(), "{fields}"),
                 want => assert_eq!(columns(sort, fields, children), want, "-s {sort} -F {fields}"),
             }
         }
-        let threads = parse("--sort", "pid,tid,sym").expect("a list").of_threads();
-        assert_eq!(threads.keys().collect::<Vec<_>>(), [ColumnKey::Tid, ColumnKey::Sym]);
-        let said = |text| parse("--sort", text).map(|_| ()).expect_err("refused");
+        let keys = |text| parse("--sort", text, true).expect("a list").keys().collect::<Vec<_>>();
+        assert_eq!(keys("pid,tid,sym"), [ColumnKey::Tid, ColumnKey::Sym]);
+        assert_eq!(keys("tgid,pid,tg"), [ColumnKey::Pid, ColumnKey::Tid]);
+        let said = |text| parse("--sort", text, false).map(|_| ()).expect_err("refused");
         assert!(said("cgroup_i").contains("cgroup_id; use -s cgroup"), "{}", said("cgroup_i"));
         assert!(said("overhed").contains("nearest: overhead"), "{}", said("overhed"));
         assert!(said("simd").lines().skip(1).all(|line| line.chars().count() <= LINE), "{}", said("simd"));

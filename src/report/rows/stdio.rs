@@ -95,8 +95,7 @@ impl StdioReport<'_> {
     fn column(&self, at: usize, field: TopField, rows: &[&TopRow]) -> Printed {
         let cells: Vec<String> = rows.iter().map(|row| self.cell(row, field)).collect();
         let title = self.title(field);
-        // Threads have their comm behind the number.
-        let align = if field == TopField::Key(ColumnKey::Tid) { Align::Left } else { field.column().align };
+        let align = if is_task(field) { Align::Left } else { field.column().align };
         let least = match field {
             TopField::Samples | TopField::Period => 12,
             TopField::Key(_) => 0,
@@ -113,6 +112,7 @@ impl StdioReport<'_> {
             TopField::SelfTime if !self.shape.children => "Overhead",
             TopField::Key(ColumnKey::Comm) => "Command",
             TopField::Key(ColumnKey::Tid) => "    Pid:Command",
+            TopField::Key(ColumnKey::Pid) => "   Tgid:Command",
             TopField::Key(ColumnKey::Dso) => "Shared Object",
             TopField::Key(ColumnKey::Srcline) => "Source:Line",
             TopField::Key(ColumnKey::Srcfile) => "Source File",
@@ -142,7 +142,7 @@ impl StdioReport<'_> {
             return format!("[{level}] {}", clean(&cell.text()));
         }
         match cell {
-            Cell::Id(tid) if field == TopField::Key(ColumnKey::Tid) => self.thread(tid),
+            Cell::Id(tid) if is_task(field) => self.thread(tid),
             Cell::Text(time) if matches!(field, TopField::Key(ColumnKey::Time(_))) && self.shape.options.ns => {
                 with_nanoseconds(&time)
             }
@@ -151,6 +151,11 @@ impl StdioReport<'_> {
             cell => clean(&cell.text()).into_owned(),
         }
     }
+}
+
+/// Returns whether a column has threads, or processes by their main threads: they have their comm behind the number.
+fn is_task(field: TopField) -> bool {
+    matches!(field, TopField::Key(ColumnKey::Tid | ColumnKey::Pid))
 }
 
 /// Formats seconds with nine digits instead of six.

@@ -100,7 +100,7 @@ fn describe(
     let rec = &inputs[0].rec;
     Info {
         hosts,
-        arch: rec.features.text(bit::ARCH, rec.big).unwrap_or_default(),
+        arch: rec.features.arch(rec.big).unwrap_or_default(),
         chains: events.iter().any(|e| e.attr.sample_type & sample::CALLCHAIN != 0),
         target: name.to_owned(),
         notes: std::mem::take(&mut beside.notes),

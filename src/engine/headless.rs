@@ -225,7 +225,7 @@ impl HeadlessState<'_> {
     }
 
     fn cut(&mut self, core: &mut IngestState, end: u64) {
-        core.units.stand_at(end);
+        core.units.end_at(end);
         let (_, end) = core.units.span(end);
         core.pin_data();
         name_all(core, &mut self.resolver, &mut self.notes);

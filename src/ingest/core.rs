@@ -103,9 +103,9 @@ impl IngestState {
             core.derive(&info.tracing);
         }
         if let Some(pid) = own_pid {
-            core.units.is_own(pid, threads_of(pid));
+            core.units.ignore_process(pid, threads_of(pid));
         } else if let Some(pid) = recorder::decode_from(&info.hosts.first().machine) {
-            core.units.is_own(pid, []);
+            core.units.ignore_process(pid, []);
         }
         if info.origin == Origin::Live {
             core.session.learn_running();
@@ -283,7 +283,7 @@ impl IngestState {
         if is_switch && !is_out {
             let id = self.inputs.decoder(input).form_of(header, body).layout.trailer(body).unwrap_or_default();
             if header.kind == types::SWITCH_CPU_WIDE && !self.units.is_empty() {
-                self.units.came(id.cpu, id.tid, time, &self.session);
+                self.units.switched_in(id.cpu, id.tid, time, &self.session);
             }
             return self.back(id.tid, time, id.cpu);
         }

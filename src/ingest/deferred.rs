@@ -47,7 +47,7 @@ impl Default for Deferred {
 }
 
 impl Deferred {
-    pub(crate) fn know(&mut self, events: &[EventDesc]) {
+    pub(crate) fn learn_events(&mut self, events: &[EventDesc]) {
         let defers = |event: &EventDesc| event.attr.has(Flag::DeferCallchain) || event.attr.has(Flag::DeferOutput);
         self.is_used |= events.iter().any(defers);
     }

@@ -33,7 +33,7 @@ pub trait Series: Send + Sync {
     /// Applies a source event's sample; returns the duration that it ends. Our own samples have no site: none is kept.
     fn sample(&mut self, event: u16, sample: &Sample<'_>, site: Option<SiteId>) -> Option<SiteDuration>;
     /// Handles a thread that starts running on a CPU, as reported by a separate record.
-    fn came(&mut self, _tid: i32, _time: u64) -> Option<SiteDuration> {
+    fn switched_in(&mut self, _tid: i32, _time: u64) -> Option<SiteDuration> {
         None
     }
     /// Handles a thread that starts, exits or changes its number.
@@ -136,10 +136,10 @@ impl Derived {
     }
 
     /// Handles a thread that starts running on a CPU, as reported by a separate record.
-    pub fn came(&mut self, tid: i32, time: u64, epoch: u64, mut each: impl FnMut(u16, SiteDuration)) {
+    pub fn switched_in(&mut self, tid: i32, time: u64, epoch: u64, mut each: impl FnMut(u16, SiteDuration)) {
         self.turn_to(epoch);
         for (own, series) in &mut self.list {
-            series.came(tid, time).zip(*own).into_iter().for_each(|(took, own)| each(own, took));
+            series.switched_in(tid, time).zip(*own).into_iter().for_each(|(took, own)| each(own, took));
         }
     }
 

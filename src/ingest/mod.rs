@@ -69,7 +69,7 @@ impl Ingest {
     pub(crate) fn new(info: &Info, own_pid: Option<i32>, wants: IntakeOptions) -> Self {
         let core = IngestState::new(info, own_pid, wants);
         let mut deferred = Deferred::default();
-        deferred.know(&info.events);
+        deferred.learn_events(&info.events);
         Self {
             orderer: Orderer::default(),
             index: Vec::new(),
@@ -119,7 +119,7 @@ impl Ingest {
         let mut deferred = std::mem::take(&mut self.deferred);
         for event in &batch.events {
             if let SourceEvent::Event(event) = event {
-                deferred.know(std::slice::from_ref(event));
+                deferred.learn_events(std::slice::from_ref(event));
             }
         }
         self.feed_to(batch, |core, input, time, record| deferred.take(core, input, time, record));

@@ -59,8 +59,8 @@ impl Parallelism {
         match (is_out, id.tid) {
             (true, 1..) => self.left(id.tid),
             // Exited threads and the idle task lack a number.
-            (true, _) => self.came(0, 0, cpu),
-            (false, tid) => self.came(id.pid, tid, cpu),
+            (true, _) => self.switched_in(0, 0, cpu),
+            (false, tid) => self.switched_in(id.pid, tid, cpu),
         }
     }
 
@@ -68,7 +68,7 @@ impl Parallelism {
     pub(crate) fn traced(&mut self, event: u16, sample: &Sample<'_>, session: &Session) {
         let Some(switch) = self.switches.as_ref().and_then(|switches| switches.read(event, sample.raw)) else { return };
         self.left(switch.prev);
-        self.came(session.process_of(switch.next).unwrap_or(switch.next), switch.next, Some(sample.cpu));
+        self.switched_in(session.process_of(switch.next).unwrap_or(switch.next), switch.next, Some(sample.cpu));
     }
 
     pub(crate) fn follow(&mut self, change: &ThreadChange) {
@@ -83,7 +83,7 @@ impl Parallelism {
     }
 
     /// A thread starts running; `cpu` is `None` if the record lacks it.
-    pub(crate) fn came(&mut self, pid: i32, tid: i32, cpu: Option<u32>) {
+    pub(crate) fn switched_in(&mut self, pid: i32, tid: i32, cpu: Option<u32>) {
         if tid <= 0 {
             // The idle task replaces the thread that ran there.
             if let Some(before) = cpu.and_then(|cpu| self.cpus.remove(&cpu)) {
@@ -124,7 +124,7 @@ impl Parallelism {
     /// Returns the number of running threads of a sampled thread's process: at least 1, because it runs.
     pub(crate) fn sampled(&mut self, pid: i32, tid: i32, cpu: Option<u32>) -> u32 {
         if tid > 0 {
-            self.came(pid, tid, cpu);
+            self.switched_in(pid, tid, cpu);
         }
         self.counts.get(&pid).copied().unwrap_or(1).max(1)
     }
@@ -145,9 +145,9 @@ mod tests {
     fn threads_are_counted_while_they_run() {
         let mut of = Parallelism::new(0, 1, None);
         assert_eq!(of.sampled(10, 10, None), 1);
-        of.came(10, 11, None);
-        of.came(10, 11, None);
-        of.came(20, 21, None);
+        of.switched_in(10, 11, None);
+        of.switched_in(10, 11, None);
+        of.switched_in(20, 21, None);
         assert_eq!([of.sampled(10, 10, None), of.sampled(20, 21, None)], [2, 1]);
         of.left(10);
         of.left(10);
@@ -156,7 +156,7 @@ mod tests {
         of.exits(11);
         assert_eq!((of.sampled(10, 11, None), of.sampled(10, 12, None), of.sampled(10, 13, None)), (1, 1, 2));
         of.follow(&ThreadChange::Born { pid: 10, tid: 11 });
-        of.came(10, 11, None);
+        of.switched_in(10, 11, None);
         assert_eq!(of.sampled(10, 12, None), 3);
         // Thread 12 calls exec, so the others end, and it continues as thread 10.
         of.exits(10);
@@ -169,13 +169,13 @@ mod tests {
     #[test]
     fn a_cpu_runs_one_thread() {
         let mut of = Parallelism::new(0, 1, None);
-        of.came(10, 11, Some(0));
-        of.came(10, 12, Some(1));
+        of.switched_in(10, 11, Some(0));
+        of.switched_in(10, 12, Some(1));
         assert_eq!(of.sampled(10, 11, Some(0)), 2);
         // The switch away from thread 11 was lost.
-        of.came(20, 21, Some(0));
+        of.switched_in(20, 21, Some(0));
         assert_eq!(of.sampled(10, 12, Some(1)), 1);
-        of.came(0, 0, Some(1));
+        of.switched_in(0, 0, Some(1));
         assert_eq!(of.sampled(10, 13, Some(2)), 1);
     }
 }

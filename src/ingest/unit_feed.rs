@@ -133,7 +133,7 @@ impl Units {
     }
 
     /// Sets the process whose threads are ignored, and its current threads.
-    pub(crate) fn is_own(&mut self, pid: i32, threads: impl IntoIterator<Item = i32>) {
+    pub(crate) fn ignore_process(&mut self, pid: i32, threads: impl IntoIterator<Item = i32>) {
         self.own_pid = Some(pid);
         self.own.extend(threads);
         self.own.insert(pid);
@@ -176,7 +176,7 @@ impl Units {
         }
         let stack =
             if self.stacks[at] { self.stack(event, sample, mode, session, profile) } else { RetainedStack::NONE };
-        self.saw(sample.cpu, sample.time);
+        self.advance_to(sample.cpu, sample.time);
         if ours {
             self.own.insert(sample.tid);
         }
@@ -266,7 +266,7 @@ impl Units {
         }
     }
 
-    fn saw(&mut self, cpu: u32, time: u64) {
+    fn advance_to(&mut self, cpu: u32, time: u64) {
         let cpu = cpu as usize;
         if self.last.len() <= cpu && cpu < 1 << 16 {
             self.last.resize(cpu + 1, 0);
@@ -324,18 +324,18 @@ impl Units {
             _ => {}
         }
         self.target.follow_record(record, &Context::new(session, &mut self.names, &self.own));
-        self.tell(session, |unit, context| unit.on_sideband(record, time, context));
+        self.each_unit(session, |unit, context| unit.on_sideband(record, time, context));
     }
 
-    fn tell(&mut self, session: &Session, told: impl Fn(&mut FilteredUnit, &mut Context<'_>)) {
+    fn each_unit(&mut self, session: &Session, call: impl Fn(&mut FilteredUnit, &mut Context<'_>)) {
         let Self { list, names, own, points, .. } = self;
         for running in list {
-            told(&mut running.unit, &mut Context { points: points.as_mut(), ..Context::new(session, names, own) });
+            call(&mut running.unit, &mut Context { points: points.as_mut(), ..Context::new(session, names, own) });
         }
     }
 
-    pub(crate) fn came(&mut self, cpu: u32, tid: i32, time: u64, session: &Session) {
-        self.tell(session, |unit, context| unit.on_switch_in(cpu, tid, time, context));
+    pub(crate) fn switched_in(&mut self, cpu: u32, tid: i32, time: u64, session: &Session) {
+        self.each_unit(session, |unit, context| unit.on_switch_in(cpu, tid, time, context));
     }
 
     pub(crate) fn lose(&mut self, cpu: Option<u32>, until: u64, records: u64) {
@@ -366,7 +366,7 @@ impl Units {
     }
 
     /// Sets the end of the figures to a moment, although later records may have been applied.
-    pub(crate) fn stand_at(&mut self, time: u64) {
+    pub(crate) fn end_at(&mut self, time: u64) {
         self.now = time;
     }
 

@@ -152,7 +152,7 @@ impl IngestState {
 
     pub(super) fn back(&mut self, tid: i32, time: u64, cpu: u32) {
         let Self { derived, profile, session, .. } = self;
-        derived[session.at()].came(tid, time, profile.epoch(), |own, (left, ns)| {
+        derived[session.at()].switched_in(tid, time, profile.epoch(), |own, (left, ns)| {
             profile.push(time, left, ns.max(1), cpu as u16, own);
         });
     }

@@ -36,7 +36,7 @@ impl Series for OffCpu {
 
     fn sample(&mut self, event: u16, sample: &Sample<'_>, site: Option<SiteId>) -> Option<SiteDuration> {
         let switch = self.switches.read(event, sample.raw)?;
-        let back = self.came(switch.next, sample.time);
+        let back = self.switched_in(switch.next, sample.time);
         // The idle tasks, which all have the thread number 0, are not counted.
         if let Some(site) = site.filter(|_| switch.prev != 0) {
             self.away.begin(switch.prev, (), sample.time, site);
@@ -44,7 +44,7 @@ impl Series for OffCpu {
         back
     }
 
-    fn came(&mut self, tid: i32, time: u64) -> Option<SiteDuration> {
+    fn switched_in(&mut self, tid: i32, time: u64) -> Option<SiteDuration> {
         self.away.take(&tid).map(|away| (away.with, away.took(time)))
     }
 

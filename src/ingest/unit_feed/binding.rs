@@ -93,11 +93,11 @@ impl Units {
     }
 
     pub(crate) fn set_quiet(&mut self, event: u16, quiet: bool) {
-        self.know(event);
+        self.add_event(event);
         self.quiet[usize::from(event)] = quiet;
     }
 
-    fn know(&mut self, event: u16) {
+    fn add_event(&mut self, event: u16) {
         let events = usize::from(event) + 1;
         if self.routes.len() < events {
             self.routes.resize(events, Vec::new());
@@ -109,7 +109,7 @@ impl Units {
     /// Adds an event; units that request it, or the event that it replaces, receive it from now on.
     pub(crate) fn bind(&mut self, event: u16, names: (&str, Option<&str>), format: Option<&Arc<Format>>) {
         let (name, replaced) = names;
-        self.know(event);
+        self.add_event(event);
         let at = usize::from(event);
         for (i, running) in self.list.iter_mut().enumerate() {
             for (role, own) in running.roles.iter_mut().enumerate() {

@@ -37,7 +37,7 @@ fn addresses_of_data_are_due_after_an_interval() {
     let (mut session, mut profile) = (Session::new(Origin::Recorded), Profile::default());
     let mut units = Units::default();
     let due = |time: u64| {
-        units.stand_at(time);
+        units.end_at(time);
         let is_due = units.is_pin_due();
         if is_due {
             units.pin_data(&mut session, &mut profile);

@@ -224,8 +224,10 @@ fn bash_completes_queries_by_the_script() {
     let script = dir.path().join("script");
     std::fs::write(&script, run(program().args(["completions", "bash"])).stdout).expect("written");
     let completed = |line: &str| {
-        let text = "source \"$0\"; COMP_LINE=$1; COMP_POINT=${#1}; COMP_WORDS=(perfprof-tui open); COMP_CWORD=1; \
-                    COMP_WORDBREAKS=$' \\t\\n\"\\'><=;|&(:'; _perfprof__tui_or_store perfprof-tui open open; \
+        let text = "source \"$0\"; COMP_LINE=$1; COMP_POINT=${#1}; COMP_WORDS=($1); \
+                    COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); \
+                    COMP_WORDBREAKS=$' \\t\\n\"\\'><=;|&(:'; last=${COMP_WORDS[COMP_CWORD]}; \
+                    _perfprof__tui_or_store perfprof-tui \"$last\" \"${COMP_WORDS[COMP_CWORD - 1]}\"; \
                     printf '%s\\n' \"${COMPREPLY[@]}\"";
         let path = std::env::var("PATH").expect("PATH");
         let own = Path::new(env!("CARGO_BIN_EXE_perfprof-tui")).parent().expect("a folder").display().to_string();
@@ -240,8 +242,7 @@ fn bash_completes_queries_by_the_script() {
     // Without quotes, bash replaces the part after the last colon.
     let ends: Vec<&str> = types.iter().filter_map(|kind| kind.strip_prefix("process_cpu:")).collect();
     assert_eq!(completed(&format!("{open} process_cpu:")), ends);
-    let other = completed("perfprof-tui open fp-spin.data ");
-    assert!(other.iter().any(|word| word == "--together"), "other words are completed as before: {other:?}");
+    assert_eq!(completed("perfprof-tui open --tog"), ["--together"], "other words are completed as before");
 }
 
 /// A server that answers each request with this status and body; the stated length may be longer.

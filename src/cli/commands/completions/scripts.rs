@@ -54,6 +54,8 @@ pub(super) fn script(shell: Shell) -> String {
     let text = String::from_utf8_lossy(&out).into_owned();
     match shell {
         Shell::Bash => {
+            // The generator has two forms of a program's name with a hyphen, so that no command would have options.
+            let text = text.replace("perfprof__subcmd__tui", "perfprof__tui");
             let registered = text.replace(&format!("-F {BASH_FUNCTION} "), &format!("-F {BASH_FUNCTION}_or_store "));
             registered.replacen(&format!("{BASH_FUNCTION}() {{"), &format!("{BASH}\n{BASH_FUNCTION}() {{"), 1)
         }
@@ -83,6 +85,10 @@ mod tests {
         }
         let bash = script(Shell::Bash);
         assert!(bash.contains("complete -F _perfprof__tui_or_store "), "{bash}");
+        let named = bash.lines().filter_map(|line| line.trim().strip_prefix("cmd=\"")?.strip_suffix('"'));
+        let has_options = |name: &str| bash.contains(&format!("\n        {name})\n"));
+        let missing: Vec<&str> = named.filter(|name| !name.is_empty() && !has_options(name)).collect();
+        assert_eq!(missing, [""; 0]);
         assert!(!bash.contains("complete -F _perfprof__tui ") && bash.contains("\n_perfprof__tui() {"), "{bash}");
         let zsh = script(Shell::Zsh);
         assert!(zsh.contains("'*-q+[") && !zsh.contains(":QUERY:_default"), "{zsh}");

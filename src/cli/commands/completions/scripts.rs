@@ -95,6 +95,6 @@ mod tests {
         assert_eq!(zsh.matches("\n_perfprof-tui() {").count(), 1);
         assert!(!zsh.contains("'::cmd") && !zsh.contains("$line[2]") && zsh.contains("case $line[1] in"), "{zsh}");
         assert!(!zsh.contains("'*::files") && zsh.contains("'*:files"), "{zsh}");
-        assert!(!script(Shell::Elvish).contains("--line"));
+        assert!(!script(Shell::Elvish).contains("completions elvish --line"));
     }
 }

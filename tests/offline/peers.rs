@@ -262,15 +262,16 @@ fn weight(text: &[u8]) -> u64 {
     text.lines().filter_map(|line| line.rsplit_once(' ')).map(|(_, count)| count.parse::<u64>().expect("a count")).sum()
 }
 
-/// Recordings of any two formats are compared, in both directions, with the figures that each has alone; filters apply to
-/// both sides, and a difference is exported as stacks.
+/// Recordings of different formats are compared with the figures that each has alone: each format with itself and with
+/// the next one, because readers do not know of each other. Filters apply to both sides, and a difference is exported as
+/// stacks.
 #[test]
 fn any_two_formats_are_compared() {
     let dir = tempfile::tempdir().expect("dir");
     let formats = formats(dir.path());
     let alone: Vec<u64> = formats.iter().map(|(_, path, event)| samples_of(path, event, "!kernel")).collect();
-    for ((old_format, old, _), old_samples) in formats.iter().zip(&alone) {
-        for ((new_format, new, _), new_samples) in formats.iter().zip(&alone) {
+    for (i, ((old_format, old, _), old_samples)) in formats.iter().zip(&alone).enumerate() {
+        for ((new_format, new, _), new_samples) in formats.iter().zip(&alone).cycle().skip(i).take(2) {
             let pair = format!("{old_format} to {new_format}");
             let diff = |more: &[&str]| {
                 let mut command = program();
@@ -294,11 +295,11 @@ fn any_two_formats_are_compared() {
     }
 }
 
-/// Each format is exported to each format that is read again, with a filter, and has the filtered figures there.
+/// Each format is exported to two of the formats that are read again, with a filter, and has the filtered figures there.
 #[test]
 fn any_format_becomes_any_other() {
     let dir = tempfile::tempdir().expect("dir");
-    for (format, path, event) in formats(dir.path()) {
+    for (i, (format, path, event)) in formats(dir.path()).into_iter().enumerate() {
         let folded = |file: &Path, more: &[&str]| {
             let mut command = program();
             weight(&run(command.arg("export").arg(file).args(["--to", "folded", "-o", "-"]).args(more)).stdout)
@@ -309,7 +310,7 @@ fn any_format_becomes_any_other() {
         let whole = folded(&path, &["--event", &event, "--where", &filter]);
         assert!(whole > 0 && whole < folded(&path, &["--event", &event]), "{format}: {filter}");
         let samples = samples_of(&path, &event, &filter);
-        for to in ["folded", "pprof", "speedscope", "firefox"] {
+        for to in ["folded", "pprof", "speedscope", "firefox"].into_iter().cycle().skip(i).take(2) {
             let out = dir.path().join(format!("out.{to}"));
             let mut command = program();
             command.arg("export").arg(&path).args(["--event", &event, "--to", to, "-o"]).arg(&out);

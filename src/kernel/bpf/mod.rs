@@ -5,6 +5,7 @@ pub mod btf;
 pub(crate) mod calls;
 pub(crate) mod object;
 pub(crate) mod strings;
+pub(crate) mod turns;
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;

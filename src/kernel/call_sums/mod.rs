@@ -16,6 +16,7 @@ use std::sync::atomic::Ordering;
 use super::bpf::btf::Btf;
 use super::bpf::calls::{self, LoadError, MappedValue, ProgramType};
 use super::bpf::object::LoadedObject;
+use super::bpf::turns::Turns;
 use super::cpus;
 use super::perf_event::sys::Errno;
 use super::process::own_memory;
@@ -111,7 +112,7 @@ pub(crate) struct CallCounter {
     object: LoadedObject,
     of: CallSettings,
     settings: MappedValue,
-    barrier: MappedValue,
+    turns: Turns,
     attached: Vec<OwnedFd>,
     /// The number of possible CPUs.
     cpus: usize,
@@ -127,7 +128,7 @@ impl CallCounter {
         let (tid_at, pid_at) = types.map_err(|error| LoadError { errno: Errno::OPNOTSUPP, log: error.to_string() })?;
         let (object, cpus) = (LoadedObject::load(OBJECT)?, cpus::possible());
         let settings = MappedValue::of(object.map("settings")?, SETTINGS_BYTES)?;
-        let mut counter = Self { object, of, settings, barrier: MappedValue::new(8)?, attached: Vec::new(), cpus };
+        let mut counter = Self { object, of, settings, turns: Turns::new()?, attached: Vec::new(), cpus };
         for (setting, value) in [
             (Setting::Budget, BUDGET),
             (Setting::Slow, counter.of.policy.slow_ns),
@@ -157,10 +158,10 @@ impl CallCounter {
     /// Programs that are not loaded: they have settings, but no maps.
     #[cfg(test)]
     pub(crate) fn staged() -> Self {
-        let (settings, barrier) = (MappedValue::staged(SETTINGS_BYTES), MappedValue::staged(8));
+        let (settings, turns) = (MappedValue::staged(SETTINGS_BYTES), Turns::staged());
         let of = CallSettings { narrow: false, inherit: false, tracepoint: 0, policy: Arc::default() };
         let object = LoadedObject::staged(std::fs::File::open("/dev/null").expect("there").into());
-        Self { object, of, settings, barrier, attached: Vec::new(), cpus: 1 }
+        Self { object, of, settings, turns, attached: Vec::new(), cpus: 1 }
     }
 
     pub(crate) fn settings(&self) -> &CallSettings {
@@ -204,12 +205,7 @@ impl CallCounter {
     pub(crate) fn stop(&self) -> Result<(), LoadError> {
         self.set(Setting::AwaitExec, 0);
         self.set(Setting::On, 0);
-        self.wait()
-    }
-
-    /// Waits until the running programs have ended: an update of a map of maps does (kernel/bpf/syscall.c).
-    fn wait(&self) -> Result<(), LoadError> {
-        Ok(calls::put(self.object.map("barrier")?, 0, [self.barrier.fd().as_raw_fd() as u32, 0, 0, 0])?)
+        self.turns.wait(&self.object)
     }
 }
 

@@ -119,12 +119,9 @@ impl CallCounter {
 
     /// Returns the sums since the previous reading and the calls under way, and begins the next window of single calls.
     pub(crate) fn read(&self) -> Result<CallSums, LoadError> {
-        let active = self.get(Setting::Active) & 1;
-        self.set(Setting::Active, active ^ 1);
         self.set(Setting::Window, self.get(Setting::Window).wrapping_add(1));
-        self.wait()?;
+        let full = self.turns.turn(&self.object, &self.settings, Setting::Active as usize)?;
         let mut out = CallSums { until: monotonic_ns(), ..CallSums::default() };
-        let full = self.object.map(["sums0", "sums1"][active as usize])?;
         calls::read_all(full, (KEY, SUM), true, |key, value| out.sums.push(sum(key, value)))?;
         let threads = self.object.map("threads")?;
         calls::read_all(threads, (4, THREAD), false, |key, value| out.open.extend(open(key, value)))?;

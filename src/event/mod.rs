@@ -5,7 +5,7 @@ pub mod probe;
 pub mod tracepoint;
 
 pub use names::callgraph::{CallGraph, Interpreters};
-pub use names::spec::{Event, Rate, parse};
+pub use names::spec::{Event, Rate, Summing, parse};
 pub use names::state::{EventState, RunState};
 pub(crate) use names::{branches, pmu, registers, supported};
 pub use names::{callgraph, catalogue, spec};

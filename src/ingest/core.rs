@@ -183,6 +183,7 @@ impl IngestState {
                 SourceEvent::CallSums(calls) => {
                     self.units.add_call_sums(calls, self.inputs.slots(), &self.session);
                 }
+                SourceEvent::HitSums(hits) => self.units.add_hit_sums(hits, self.inputs.slots(), &self.session),
                 SourceEvent::Walks(_)
                 | SourceEvent::ViewFilter(_)
                 | SourceEvent::Note(_)

@@ -7,6 +7,7 @@ pub mod bpf;
 pub(crate) mod call_sums;
 pub(crate) mod file_error;
 pub mod files;
+pub(crate) mod hit_sums;
 pub(crate) mod kernel_symbols;
 pub mod machine;
 pub mod perf_event;

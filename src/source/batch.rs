@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::event::EventState;
 use crate::event::format::Format;
 use crate::kernel::call_sums::CallSums;
+use crate::kernel::hit_sums::HitSum;
 use crate::kernel::sys::Counts;
 use crate::perfdata::EventDesc;
 use crate::perfdata::build_ids::IdentifiedFile;
@@ -62,6 +63,8 @@ pub enum SourceEvent {
     CpuCounts(Vec<CpuCount>),
     /// System calls that were summed in the kernel.
     CallSums(CallReading),
+    /// Hits of an event that were summed in the kernel.
+    HitSums(HitReading),
     /// The time since which all existing events are measured, if one was added.
     MeasuredSince(u64),
     /// The time until which all events were measured, at the end of the source.
@@ -85,7 +88,7 @@ pub enum SourceEvent {
 impl SourceEvent {
     /// Returns whether it may be delivered a moment later, with more records.
     fn may_wait(&self) -> bool {
-        matches!(self, Self::Counts(_) | Self::Walks(_))
+        matches!(self, Self::Counts(_) | Self::Walks(_) | Self::HitSums(_))
     }
 }
 
@@ -175,6 +178,19 @@ pub struct CallReading {
     /// Calls that were neither summed nor recorded.
     pub(crate) lost: u64,
     pub(crate) sums: CallSums,
+}
+
+/// The hits of an event that were summed in the kernel since the previous reading.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HitReading {
+    pub(crate) event: u16,
+    /// The times of the previous reading and of this one, in nanoseconds of the session's clock.
+    pub(crate) from: u64,
+    pub(crate) until: u64,
+    /// Whether only hits of the target were measured.
+    pub(crate) is_narrow: bool,
+    /// By thread.
+    pub(crate) sums: Vec<HitSum>,
 }
 
 impl CountReading {
@@ -364,6 +380,7 @@ mod tests {
         assert!(
             waits(SourceEvent::Counts(CountReading::default())) && waits(SourceEvent::Walks(WalkFigures::default()))
         );
+        assert!(waits(SourceEvent::HitSums(HitReading::default())));
         let filter = ViewFilter { filter: "tid == 1".to_owned(), words: String::new() };
         let urgent = [
             SourceEvent::ViewFilter(filter),

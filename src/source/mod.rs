@@ -21,9 +21,10 @@ use crate::symbols::door::TrustedUids;
 use crate::symbols::shipped::ShippedTables;
 
 use crate::event::{CallGraph, Event};
-pub use crate::event::{EventState, Rate, RunState};
+pub use crate::event::{EventState, Rate, RunState, Summing};
 pub(crate) use crate::kernel::call_sums::call as decoded_call;
 pub use crate::kernel::call_sums::{CallSum, OpenCall, SumPolicy};
+pub use crate::kernel::hit_sums::HitSum;
 pub use crate::kernel::sys::Counts;
 pub use batch::*;
 use hosts::Hosts;

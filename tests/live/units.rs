@@ -90,11 +90,25 @@ fn touches_pages() {
     black_box(memory);
 }
 
+/// Maps a page, touches it and unmaps it.
+fn touches_a_page() {
+    use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+    // SAFETY: the new mapping is used only here, within its size.
+    unsafe {
+        let (how, kind) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+        let page = mmap_anonymous(std::ptr::null_mut(), 4096, how, kind).expect("mapped");
+        page.cast::<u8>().write_volatile(1);
+        munmap(page, 4096).expect("unmapped");
+    }
+}
+
 static mut WATCHED: u64 = 0;
 
 /// Calls of each thread of a storm, and the rounds of ten failures of another one.
 const STORM: u64 = 400_000;
 const STORM_FAILURES: u64 = 200;
+/// The faults of each thread of a storm.
+const STORM_FAULTS: u64 = 30_000;
 /// The reads of a storm on a descriptor.
 const STORM_READS: u64 = 60_000;
 
@@ -146,6 +160,28 @@ fn the_load() {
                 scope.spawn(calls);
                 scope.spawn(calls);
                 scope.spawn(fails);
+            });
+        }
+        Ok("fault-storm") => {
+            // Each thread writes the number of its faults at its end, by the kernel's count.
+            let faults = || {
+                for _ in 0..STORM_FAULTS {
+                    touches_a_page();
+                }
+                let stat = File::open("/proc/thread-self/stat").expect("opened");
+                let mut text = [0; 1024];
+                let n = (&stat).read(&mut text).expect("read");
+                String::from_utf8_lossy(&text[..n]).into_owned()
+            };
+            std::thread::scope(|scope| {
+                let spawn = |_| std::thread::Builder::new().name("toucher".to_owned()).spawn_scoped(scope, faults);
+                let threads: Vec<_> = (0..2).map(spawn).collect();
+                for thread in threads {
+                    let stat = thread.expect("starts").join().expect("ended");
+                    // The fields after the name (proc_pid_stat(5)).
+                    let fields = stat.rsplit(')').next().unwrap_or_default();
+                    eprintln!("\nfaults {}", fields.split_whitespace().nth(7).expect("a number"));
+                }
             });
         }
         Ok("reads") => {
@@ -667,6 +703,25 @@ fn pages_that_are_touched() {
     let faults: u64 = rows(&answer, "By stack").iter().filter_map(|row| row["faults"].as_u64()).sum();
     // With huge pages, one fault maps two megabytes.
     assert!(faults > 32, "{faults}");
+}
+
+/// Each fault of a storm counts once, summed or recorded: the threads have the faults that the kernel counted.
+#[test]
+fn a_storm_of_faults_is_summed_exactly() {
+    needs!(allowed());
+    let (answer, said) = whole_answer("fault-storm", &["page-faults"]);
+    let counted: Vec<u64> = said.lines().filter_map(|line| line.strip_prefix("faults ")?.parse().ok()).collect();
+    assert!(counted.len() == 2 && counted.iter().all(|n| *n >= STORM_FAULTS), "{said}");
+    let all: u64 = counted.iter().sum();
+    let panels = answer["panels"].as_array().expect("panels");
+    let panel = panels.iter().find(|panel| panel["title"] == "By stack").expect("a panel");
+    let rows = [&panel["rows"], &panel["rest"]["rows"]].into_iter().filter_map(Value::as_array).flatten();
+    let of_threads = rows.filter(|row| row["task"].as_str().is_some_and(|task| task.starts_with("toucher")));
+    // A thread has some more faults when it ends.
+    let found: u64 = of_threads.filter_map(|row| row["faults"].as_u64()).sum();
+    assert!((all..all + 40).contains(&found), "{found} of {all}: {answer}");
+    let is_summed = panel_note(&answer, "By stack").contains("summed in the kernel");
+    assert!(is_summed || said.contains("recorded one by one"), "{answer}: {said}");
 }
 
 #[test]

@@ -561,6 +561,7 @@ fn sections(bytes: &[u8]) -> BTreeMap<String, Vec<u8>> {
 fn the_object_is_what_its_source_compiles_to() {
     needs!(installed("clang-14"));
     are_compiled("walk", &["perf_event", ".text"]);
+    are_compiled("hit_sums", &["perf_event"]);
     are_compiled("call_sums", &["sys_enter", "sys_exit", "sched_process_fork", "sched_process_exec"]);
 }
 

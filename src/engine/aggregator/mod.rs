@@ -247,6 +247,7 @@ impl Aggregator {
             | SourceEvent::Containers(_)
             | SourceEvent::CpuCounts(_)
             | SourceEvent::CallSums(_)
+            | SourceEvent::HitSums(_)
             | SourceEvent::MeasuredSince(_)
             | SourceEvent::MeasuredUntil(_)
             | SourceEvent::UnknownLosses

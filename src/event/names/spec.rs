@@ -48,6 +48,15 @@ impl Rate {
     }
 }
 
+/// How hits of an event may be summed in the kernel instead of being recorded singly.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Summing {
+    /// System calls by thread and call, at the tracepoints of all calls.
+    Calls(Arc<SumPolicy>),
+    /// Hits of a software event by thread, while there are many; a part of them, selected by chance, is recorded.
+    Hits,
+}
+
 /// An event to open, before session-wide rates and targets are applied.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Event {
@@ -79,8 +88,8 @@ pub struct Event {
     pub(crate) for_units: bool,
     /// Whether it measures the whole machine even if a target was chosen. Some units need a complete view.
     pub(crate) machine_wide: bool,
-    /// For events of system calls that may be summed in the kernel: how.
-    pub(crate) summed: Option<Arc<SumPolicy>>,
+    /// How its hits may be summed in the kernel instead of being recorded singly.
+    pub(crate) summed: Option<Summing>,
     /// Whether a BPF program at its tracepoint walks user stacks. The live source decides this when opening it.
     pub(crate) is_walked: bool,
     /// Whether the number of `p` is required exactly. Otherwise the highest level available is used (`P`).

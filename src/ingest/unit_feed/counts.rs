@@ -1,9 +1,10 @@
-//! Figures of units that the kernel counts or sums: readings of counters, and sums of system calls.
+//! Figures of units that the kernel counts or sums: readings of counters, and sums of system calls and of an
+//! event's hits.
 
 use crate::kernel::call_sums::CallSums;
 use crate::session::Session;
-use crate::source::{CallReading, CpuCount};
-use crate::units::kit::{Context, CountedEvents, SummedCalls};
+use crate::source::{CallReading, CpuCount, HitReading};
+use crate::units::kit::{Context, CountedEvents, SummedCalls, SummedHits};
 
 use super::Units;
 
@@ -70,6 +71,23 @@ impl Units {
             running.unit.add_sums(&calls, measured, &mut Context::new(session, names, own));
         }
         self.now = self.now.max(*until);
+    }
+
+    /// Applies sums of an event's hits; `events` maps the source's events to the session's.
+    pub(crate) fn add_hit_sums(&mut self, reading: &HitReading, events: &[u16], session: &Session) {
+        let Self { list, routes, names, own, target, .. } = self;
+        let event = events.get(usize::from(reading.event)).copied();
+        let Some(routes) = event.and_then(|event| routes.get(usize::from(event))) else { return };
+        let HitReading { from, until, .. } = *reading;
+        for (unit, role) in routes {
+            let running = &mut list[*unit];
+            if until > running.measured {
+                let hits = SummedHits { role: *role, from, until, sums: reading.sums.clone() };
+                let measured = reading.is_narrow.then_some(&*target);
+                running.unit.add_hits(hits, measured, &mut Context::new(session, names, own));
+            }
+        }
+        self.now = self.now.max(until);
     }
 
     /// Returns whether the first unit's figures come from counters, so that they end with a reading.

@@ -25,6 +25,7 @@ use super::records::strings::{OpenedEvent, TracedStrings};
 
 mod calls;
 mod counts;
+mod hits;
 mod listener;
 mod replace;
 mod walks;
@@ -112,6 +113,8 @@ pub(crate) struct Attachment {
     pub(super) calls: Option<CallFeed>,
     /// Whether the kernel refused these programs.
     pub(super) calls_refused: bool,
+    /// The programs that sum hits at their events.
+    pub(crate) hits: hits::HitCounters,
 }
 
 impl Attachment {
@@ -144,6 +147,7 @@ impl Attachment {
             borrowed: MisattributedSamples::default(),
             calls: None,
             calls_refused: false,
+            hits: hits::HitCounters::default(),
         }
     }
 
@@ -295,12 +299,12 @@ impl Attachment {
             match self.sys.open(&attr::opened(attr.clone()), pid, cpu as i32, leader, cgroup) {
                 Ok(fd) => {
                     self.redirect(&fd, cpu)?;
-                    let walks = self.walks.as_mut().filter(|walks| walks.is_for(&self.slots[i].event, &self.common));
-                    let program = walks.as_ref().map(|walks| walks.program.clone());
-                    self.slots[i].set_programs(&*self.sys, &fd, program.as_deref())?;
+                    let is_walked = |walks: &&StackWalks| walks.is_for(&self.slots[i].event, &self.common);
+                    let program = self.walks.as_ref().filter(is_walked).map(|walks| walks.program.clone());
+                    self.set_programs(i, &fd, program.as_deref())?;
                     let is_traced = self.slots[i].is_walked_at_tracepoint();
                     let id = self.sys.ioctl(fd.as_fd(), Ioctl::Id).unwrap_or(0);
-                    if let Some(walks) = walks {
+                    if let Some(walks) = self.walks.as_mut().filter(|_| program.is_some()) {
                         walks.learn(id, &attr, is_traced);
                     }
                     self.read_strings(i, cpu, id, &attr);

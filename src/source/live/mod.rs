@@ -442,6 +442,7 @@ impl Source for LiveSource {
             // Records with earlier timestamps may not be in the ring yet.
             std::thread::sleep(Duration::from_millis(5));
             self.attachment.stop_calls();
+            self.attachment.hits.sum_up(false);
             self.drain(batch);
             let CounterReadings { counts, losses, .. } = self.attachment.counts();
             self.attachment.report_losses(&losses, batch);
@@ -449,7 +450,7 @@ impl Source for LiveSource {
             batch.events.extend(self.attachment.may_lack_records().then_some(SourceEvent::UnknownLosses));
             batch.events.push(SourceEvent::CpuCounts(self.attachment.cpu_counts()));
             batch.events.extend(self.attachment.walks.as_mut().and_then(StackWalks::tell).map(SourceEvent::Walks));
-            self.read_calls(false, batch);
+            self.read_sums(batch);
             self.attachment.calls = None;
             batch.complete_until = Some(u64::MAX);
             self.attachment.close(|_| true);

@@ -99,7 +99,7 @@ impl LiveSource {
     }
 
     pub(super) fn is_counting(&self) -> bool {
-        self.attachment.calls.is_some() || self.has_counts()
+        self.attachment.calls.is_some() || !self.attachment.hits.is_empty() || self.has_counts()
     }
 
     fn has_counts(&self) -> bool {
@@ -113,7 +113,7 @@ impl LiveSource {
         if self.has_counts() {
             batch.events.push(SourceEvent::CpuCounts(self.attachment.cpu_counts()));
         }
-        self.read_calls(false, batch);
+        self.read_sums(batch);
     }
 }
 

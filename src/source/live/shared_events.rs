@@ -14,9 +14,9 @@ use super::event_slot::Slot;
 impl LiveSource {
     /// Measures the events of analysis units. The message says what the user's own events lack for them.
     pub(super) fn share(&mut self, shared: &SharedEvents) -> Result<String, String> {
-        // The sums of another unit's calls end here.
+        // The sums of another unit end here.
         let mut pending = std::mem::take(&mut self.pending);
-        self.read_calls(false, &mut pending);
+        self.read_sums(&mut pending);
         self.pending = pending;
         let mut events = shared.events.clone();
         for probe in &shared.probes {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::kernel::bpf::calls::LoadError;
 use crate::kernel::procfs;
-use crate::source::{Batch, SourceEvent};
+use crate::source::{Batch, SourceEvent, Summing};
 
 use super::call_feed::{CallFeed, ENTER, EXIT, SummedTarget};
 use super::capture::refused_program;
@@ -30,8 +30,8 @@ impl LiveSource {
         };
         let find = |name: &str| {
             let at = a.slots.iter().position(|slot| slot.event.is_called(name))?;
-            let policy = a.slots.get(at).filter(is_plain)?.event.summed.clone()?;
-            Some((at, policy))
+            let Some(Summing::Calls(policy)) = &a.slots.get(at).filter(is_plain)?.event.summed else { return None };
+            Some((at, policy.clone()))
         };
         let ((enter, policy), (exit, other)) = find(ENTER).zip(find(EXIT))?;
         let is_known = matches!(self.target, Target::System | Target::Processes(_) | Target::Threads(_));
@@ -109,7 +109,13 @@ impl LiveSource {
         Ok(())
     }
 
-    /// Reads the sums since the last reading into a batch.
+    /// Reads all sums since the last reading into a batch.
+    pub(super) fn read_sums(&mut self, batch: &mut Batch) {
+        self.read_calls(false, batch);
+        batch.events.extend(self.attachment.read_hits());
+    }
+
+    /// Reads the sums of calls since the last reading into a batch.
     pub(super) fn read_calls(&mut self, is_last: bool, batch: &mut Batch) {
         let Some(calls) = &mut self.attachment.calls else { return };
         match calls.read(is_last) {

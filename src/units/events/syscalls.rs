@@ -16,7 +16,7 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::panel::unit;
-use crate::source::SumPolicy;
+use crate::source::{SumPolicy, Summing};
 use crate::units::kit::SummedCalls;
 use crate::units::kit::descriptors::DescriptorNames;
 use crate::units::kit::prelude::*;
@@ -318,7 +318,7 @@ impl Unit for Syscalls {
         let own = EVENTS.iter().zip(&self.filters).zip(begins);
         let want = |((event, filter), begins): ((&&str, &Option<String>), bool)| EventRequest {
             registers: if begins { REGISTERS } else { 0 },
-            summed: self.sums.clone(),
+            summed: self.sums.clone().map(Summing::Calls),
             ..EventRequest::new(*event).only(filter.clone()).with_stack(begins && self.has_stacks)
         };
         own.map(want).chain(self.choice.event_requests()).collect()

@@ -11,8 +11,8 @@ use super::options::scope::{Scope, may_be_sampled};
 use super::options::select;
 use super::options::target::ThreadChoice;
 use super::{
-    Context, CountedEvents, EventRequest, LostEvents, Moment, Sees, Settings, Spec, SummedCalls, Unit, UnitEvent,
-    UnitSample,
+    Context, CountedEvents, EventRequest, LostEvents, Moment, Sees, Settings, Spec, SummedCalls, SummedHits, Unit,
+    UnitEvent, UnitSample,
 };
 
 /// Reported if only guests are requested and none has a sample.
@@ -35,7 +35,7 @@ pub struct FilteredUnit {
     by_choice: bool,
     /// Whether only guest samples are requested and none has arrived.
     wants_guests: bool,
-    /// Whether its scope selects by target alone, so that sums of system calls are sufficient.
+    /// Whether its scope selects by target alone, so that sums are sufficient.
     takes_sums: bool,
     /// Numbers of the events that do not sample running code.
     traced: FxHashSet<u16>,
@@ -147,6 +147,14 @@ impl FilteredUnit {
         let mut open = calls.open.clone();
         open.retain(|open| is_all || self.has_thread(0, open.tid, cx));
         self.run(cx, |unit, cx| unit.add_sums(&SummedCalls { sums, open, ..*calls }, cx));
+    }
+
+    /// Passes the unit sums of hits, as [`Self::add_sums`] does with calls.
+    pub(crate) fn add_hits(&mut self, hits: SummedHits, measured: Option<&ThreadChoice>, cx: &mut Context<'_>) {
+        let is_all = measured.is_some_and(|measured| self.choice.is_same(measured));
+        let mut sums = hits.sums;
+        sums.retain(|sum| is_all || self.has_thread(sum.pid, sum.tid, cx));
+        self.run(cx, |unit, cx| unit.add_hits(&SummedHits { sums, ..hits }, cx));
     }
 
     /// Whether a thread is the unit's, also one that has ended, if its process is not 0.

@@ -32,12 +32,12 @@ use crate::record::Record;
 use crate::record::open_spans::ThreadChange;
 use crate::record::sample::UserState;
 use crate::session::Session;
-use crate::source::{CallSum, OpenCall, SumPolicy};
+use crate::source::{CallSum, HitSum, OpenCall, Summing};
 
 pub(crate) use field::BoundExpr;
 pub use figures::histogram::Stats;
 pub use figures::points::Points;
-pub(crate) use figures::{grid::Grid, slowest::Slowest, top_n::TopN};
+pub(crate) use figures::{grid::Grid, slowest::Slowest, summed::SummedCount, top_n::TopN};
 pub use filtered::FilteredUnit;
 pub(crate) use kernel_functions::KernelFunctionNames;
 pub use moment::{Moment, Variable};
@@ -134,8 +134,8 @@ pub struct EventRequest {
     pub only_live: bool,
     /// Whether the event is only counted and passed to [`Unit::count`].
     pub counted: bool,
-    /// How system calls may be summed, if the unit takes sums ([`Unit::add_sums`]).
-    pub summed: Option<Arc<SumPolicy>>,
+    /// How hits may be summed, if the unit takes sums ([`Unit::add_sums`], [`Unit::add_hits`]).
+    pub summed: Option<Summing>,
     /// The sampling rate; `None` samples every hit.
     pub rate: Option<Rate>,
     /// Whether samples include the data address, its latency and its data source.
@@ -172,6 +172,11 @@ impl EventRequest {
     /// Restricts the request to hits that match a filter.
     pub fn only(self, filter: Option<String>) -> Self {
         Self { filter, ..self }
+    }
+
+    /// Lets hits be summed in the kernel while there are many ([`Unit::add_hits`]).
+    pub fn summed(self) -> Self {
+        Self { summed: Some(Summing::Hits), ..self }
     }
 
     /// Requests counts instead of samples.
@@ -267,6 +272,19 @@ pub struct SummedCalls<'a> {
     pub sums: Vec<&'a CallSum>,
     /// The calls under way at the time of the reading.
     pub open: Vec<&'a OpenCall>,
+}
+
+/// Hits of an event that were summed in the kernel between two readings, in addition to the recorded ones.
+#[derive(Clone, Debug, Default)]
+pub struct SummedHits {
+    /// Index into [`Unit::event_requests`].
+    pub role: usize,
+    /// Time of the previous reading, in nanoseconds of the session's clock.
+    pub from: u64,
+    /// Time of this reading.
+    pub until: u64,
+    /// The sums, by thread.
+    pub sums: Vec<HitSum>,
 }
 
 /// Records that were lost between two times.
@@ -435,6 +453,10 @@ pub trait Unit: CopyUnit + Send + Sync {
 
     /// Processes sums of system calls, if it requested them ([`EventRequest::summed`]).
     fn add_sums(&mut self, _calls: &SummedCalls<'_>, _cx: &mut Context<'_>) {}
+
+    /// Processes sums of hits, if it requested them ([`EventRequest::summed`]). Recorded hits of the same time may come
+    /// later.
+    fn add_hits(&mut self, _hits: &SummedHits, _cx: &mut Context<'_>) {}
 
     /// Whether the unit reports findings ([`Context::find`]) when it is a source of events for another unit. Otherwise
     /// its events themselves are the findings.

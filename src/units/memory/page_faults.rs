@@ -6,14 +6,19 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::record::Record;
+use crate::units::kit::figures::sum_shares::SumShares;
 use crate::units::kit::prelude::*;
+use crate::units::kit::{SummedCount, SummedHits};
 
 pub(crate) const SPEC: Spec = Spec {
     name: "page-faults",
     about: "minor and major page faults: the code that causes them, by stack, mapping and address",
     words: "fault memory rss mmap touch swap malloc growth",
     help: "Each fault is a sample with its address. Mappings are those of the process when the fault is read; for a \
-           recording, those that it contains (perf record -d). A major fault waited for a disk.",
+           recording, those that it contains (perf record -d). A major fault waited for a disk. Minor faults above \
+           about 2,000/s on a CPU are summed in the kernel by thread: their number is exact, and stacks, mappings and \
+           addresses are those of faults selected by chance. They are recorded one by one with options that choose \
+           threads by name, CPUs or modes.",
     example: "perfprof-tui page-faults -p 1234",
     output: "\
 $ perfprof-tui page-faults --batch --duration 1
@@ -28,6 +33,7 @@ $ perfprof-tui page-faults --batch --duration 1
 };
 
 /// Roles: separate events for both kinds, or a common one.
+const MINOR: usize = 0;
 const MAJOR: usize = 1;
 const MAX_PLACES: usize = 1 << 17;
 /// Addresses are merged into areas of two megabytes.
@@ -36,6 +42,16 @@ const AREA: u32 = 21;
 const FRESH_NS: u64 = 200_000_000;
 
 type Region = (u64, u64, Arc<str>);
+
+/// The rows in which a fault counts.
+#[derive(Clone, Debug)]
+struct Place {
+    tid: i32,
+    pid: i32,
+    stack: RetainedStack,
+    mapping: Arc<str>,
+    area: u64,
+}
 
 #[derive(Clone, Debug, Default)]
 struct PageFaults {
@@ -46,6 +62,9 @@ struct PageFaults {
     course: Grid<&'static str>,
     total: [u64; 2],
     labels: StackLabels,
+    /// Minor faults that were summed in the kernel.
+    summed: SummedCount,
+    shares: SumShares<Place>,
 }
 
 impl PageFaults {
@@ -78,6 +97,34 @@ impl PageFaults {
         if address >> 63 == 1 { "[kernel]".into() } else { "[unknown]".into() }
     }
 
+    /// Adds faults to the rows of a place.
+    fn count(&mut self, place: &Place, kind: usize, n: u64) {
+        let stack = (place.tid, place.stack);
+        if self.stacks.len() < MAX_PLACES || self.stacks.contains_key(&stack) {
+            self.stacks.entry(stack).or_default()[kind] += n;
+        }
+        self.mappings.entry((place.pid, place.mapping.clone())).or_default()[kind] += n;
+        let area = (place.pid, place.area);
+        if self.areas.len() < MAX_PLACES || self.areas.contains_key(&area) {
+            self.areas.entry(area).or_default()[kind] += n;
+        }
+    }
+
+    /// Distributes summed faults over the rows of recorded ones.
+    fn share_out(&mut self) {
+        let mut shares = std::mem::take(&mut self.shares);
+        shares.share_out(|place, n| self.count(place, MINOR, n));
+        self.shares = shares;
+    }
+
+    fn note(&self, at: &Moment<'_>) -> String {
+        let rate = self.summed.note("minor fault", at);
+        if rate.is_empty() {
+            return rate;
+        }
+        format!("{rate}; stacks, mappings and addresses are those of faults selected by chance")
+    }
+
     fn by<'a, K: Ord + Hash + 'a, const N: usize>(
         &self,
         title: &str,
@@ -100,24 +147,33 @@ impl Unit for PageFaults {
         let want = |event: &str| {
             EventRequest { rate: Some(Rate::Period(1)), ..EventRequest::new(event) }.with_stack(true).optional()
         };
-        vec![want("minor-faults|page-faults|faults"), want("major-faults")]
+        vec![want("minor-faults|page-faults|faults").summed(), want("major-faults")]
     }
 
     fn record(&mut self, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
         cx.comm(hit.tid);
-        let kind = usize::from(hit.role == MAJOR);
+        let kind = if hit.role == MAJOR { MAJOR } else { MINOR };
         self.total[kind] += 1;
         self.course.add(&["minor", "major"][kind], hit.time, 1.0);
-        if self.stacks.len() < MAX_PLACES || self.stacks.contains_key(&(hit.tid, hit.stack)) {
-            self.stacks.entry((hit.tid, hit.stack)).or_default()[kind] += 1;
-        }
         let mapping = self.mapping(hit.pid, hit.addr, hit.time, cx);
         cx.find(hit.tid, hit.stack, || format!("{} fault at {:#x} of {mapping}", ["minor", "major"][kind], hit.addr));
-        self.mappings.entry((hit.pid, mapping)).or_default()[kind] += 1;
-        let area = (hit.pid, hit.addr >> AREA);
-        if self.areas.len() < MAX_PLACES || self.areas.contains_key(&area) {
-            self.areas.entry(area).or_default()[kind] += 1;
+        let place = Place { tid: hit.tid, pid: hit.pid, stack: hit.stack, mapping, area: hit.addr >> AREA };
+        self.count(&place, kind, 1);
+        if kind == MINOR {
+            self.shares.keep(hit.tid, place);
         }
+    }
+
+    fn add_hits(&mut self, hits: &SummedHits, cx: &mut Context<'_>) {
+        self.share_out();
+        for sum in &hits.sums {
+            cx.comm(sum.tid);
+            self.shares.add(sum.tid, sum.pid, sum.n);
+        }
+        let n = hits.sums.iter().map(|sum| sum.n).sum();
+        self.total[MINOR] += n;
+        self.summed.add((hits.from, hits.until), n);
+        self.course.add(&"minor", hits.until, n as f64);
     }
 
     fn has_findings(&self) -> bool {
@@ -135,16 +191,20 @@ impl Unit for PageFaults {
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
+        self.share_out();
         let place = [left("task", "Task", 22), left("stack", "Where", 0)];
         let mapping = [left("process", "Process", 22), left("mapping", "Mapping", 0)];
         let area = [left("process", "Process", 22), right("from", "From", 18), right("to", "To", 18)];
         let faults = self.stacks.iter().map(|((tid, pin), faults)| (*tid, *pin, *faults));
+        let rest = self.shares.rest().map(|(tid, _, n)| (tid, RetainedStack::NONE, [n, 0]));
+        let faults = faults.chain(rest);
         let places = self.labels.rows(at, faults, |sum: &mut [u64; 2], [minor, major]| {
             *sum = [sum[0] + minor, sum[1] + major];
         });
         let stacks = self.stacks.iter().map(|((tid, pin), [minor, major])| (*tid, *pin, minor + major, minor + major));
         vec![
-            self.by("By stack", &places, place, |(tid, stack)| [text(at.task(*tid)), text(stack.clone())]),
+            self.by("By stack", &places, place, |(tid, stack)| [text(at.task(*tid)), text(stack.clone())])
+                .noted(self.note(at)),
             self.by("By mapping", &self.mappings, mapping, |(pid, name)| [text(at.task(*pid)), text(name.clone())]),
             self.by("By address, 2 MiB each", &self.areas, area, |(pid, area)| {
                 let (from, to) = (area << AREA, (area << AREA) + ((1 << AREA) - 1));
@@ -161,5 +221,50 @@ impl Unit for PageFaults {
         self.areas.clear();
         self.course.clear();
         self.total = [0; 2];
+        self.summed.reset();
+        self.shares.reset();
+    }
+
+    fn restart(&mut self, now: u64) {
+        self.reset(now);
+        self.shares = SumShares::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustc_hash::FxHashSet;
+
+    use super::*;
+    use crate::profile::Profile;
+    use crate::session::{Origin, Session};
+    use crate::source::HitSum;
+    use crate::units::kit::{ThreadNames, ViewState};
+
+    #[test]
+    fn summed_faults_count_in_the_rows_of_recorded_ones() {
+        let (session, profile, look) = (Session::new(Origin::Recorded), Profile::default(), ViewState::default());
+        let (mut names, own) = (ThreadNames::default(), FxHashSet::default());
+        let mut unit = PageFaults::new(&Settings::default());
+        let sum = |tid: i32, n: u64| HitSum { tid, pid: 7, n };
+        let hits = SummedHits { role: MINOR, from: 0, until: 100, sums: vec![sum(7, 11), sum(8, 5)] };
+        let mut cx = Context::new(&session, &mut names, &own);
+        // The rings are read after the sums.
+        unit.add_hits(&hits, &mut cx);
+        let fault =
+            |role: usize, addr: u64| UnitSample { role, addr, pid: 7, tid: 7, time: 50, ..UnitSample::default() };
+        for hit in [fault(MINOR, 0x1000), fault(MINOR, 3 << AREA), fault(MAJOR, 0x1000)] {
+            unit.record(&hit, &mut cx);
+        }
+        let at =
+            Moment { session: &session, profile: &profile, names: &names, start: 0, since: 0, now: 100, look: &look };
+        let panels = unit.panels(&at);
+        assert!(panels[0].note.starts_with("summed in the kernel: 160,000,000 minor faults/s; "), "{}", panels[0].note);
+        let areas: Vec<((i32, u64), [u64; 2])> = by_weight(unit.areas.clone(), |[minor, _]| *minor);
+        assert_eq!(areas, [((7, 3), [7, 0]), ((7, 0), [6, 1])]);
+        assert_eq!((unit.total, unit.stacks.values().copied().collect::<Vec<_>>()), ([18, 1], vec![[13, 1]]));
+        assert_eq!(unit.shares.rest().collect::<Vec<_>>(), [(8, 7, 5)], "no fault of this thread was recorded");
+        unit.reset(0);
+        assert!(unit.panels(&at)[0].note.is_empty());
     }
 }

@@ -102,6 +102,13 @@ impl Attachment {
     /// Replaces the open events of some slots according to the slots' current settings. Old and new events overlap; the
     /// handover defines which samples count. After a failure the old events continue.
     pub(crate) fn reopen(&mut self, which: &[usize], whos: &[EventTarget]) -> Result<Handover, OpenError> {
+        self.hits.sum_up(false);
+        let handover = self.replace(which, whos);
+        self.hits.sum_up(true);
+        handover
+    }
+
+    fn replace(&mut self, which: &[usize], whos: &[EventTarget]) -> Result<Handover, OpenError> {
         let (old, reported) = (self.opened.len(), self.fresh_ids.len());
         self.trace_walks(which);
         let cpus: Vec<u32> = self.rings.keys().copied().collect();

@@ -76,7 +76,7 @@ impl Syscalls {
 
     /// Returns the calls that have not returned, with the time that they have taken.
     fn open_calls(&self, at: &Moment<'_>) -> impl Iterator<Item = (i32, Call, u64)> {
-        let (now, until) = (at.now, self.summed.until);
+        let (now, until) = (at.now, self.summed.count.until());
         let began = self.open.iter().filter(|(_, begin)| begin.with.is_here);
         let began = began.map(move |(tid, begin)| (*tid, begin.what, begin.took(now)));
         let summed = self.summed.open.iter();

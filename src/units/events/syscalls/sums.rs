@@ -1,12 +1,9 @@
 //! Calls that were summed in the kernel, and their place in the unit's figures.
 
-use std::collections::VecDeque;
-
-use crate::lang::counted;
 use crate::panel::unit;
 use crate::source::{CallSum, OpenCall, SumPolicy, decoded_call};
 use crate::units::kit::prelude::*;
-use crate::units::kit::{Settings, SummedCalls};
+use crate::units::kit::{SummedCalls, SummedCount};
 
 use super::names::{Abi, Call, CallTables};
 use super::shapes::call_kinds;
@@ -15,9 +12,6 @@ use super::{Arguments, Failed, Syscalls};
 
 /// Calls that take longer are recorded singly, in nanoseconds, unless there is a threshold.
 const SLOW_NS: u64 = 1_000_000;
-/// The number of readings in the shown rate, and the shortest time without a reading after which summing has ended.
-const RECENT: usize = 10;
-const OVER_NS: u64 = 1_000_000_000;
 /// The end of `raw_syscalls:sys_exit`, and the size of a single call's record (`struct record` in call_sums.bpf.c).
 const TRACED: usize = 24;
 const RECORD: usize = 92;
@@ -78,28 +72,15 @@ pub(super) fn policy(settings: &Settings) -> Option<SumPolicy> {
 pub(super) struct Summed {
     /// The calls under way at the last reading, by thread, with their starts.
     pub(super) open: Vec<(i32, Call, u64)>,
-    /// The time of the last reading.
-    pub(super) until: u64,
-    /// All summed calls, those above the limit of time, and when the last ones were read.
-    calls: u64,
+    pub(super) count: SummedCount,
+    /// Summed calls above the limit of time.
     slow: u64,
-    last: u64,
-    /// The time that a reading spans, and its calls.
-    recent: VecDeque<(u64, u64)>,
 }
 
 impl Summed {
     fn add(&mut self, calls: &SummedCalls<'_>, n: u64) {
-        if n > 0 {
-            self.last = calls.until;
-        }
-        self.calls += n;
+        self.count.add((calls.from, calls.until), n);
         self.slow += calls.sums.iter().map(|sum| sum.slow).sum::<u64>();
-        self.until = calls.until;
-        self.recent.push_back((calls.until.saturating_sub(calls.from), n));
-        if self.recent.len() > RECENT {
-            self.recent.pop_front();
-        }
         let open = |open: &&OpenCall| (open.tid, Call::of(open.number, open.is_32_bit), open.start);
         self.open = calls.open.iter().map(open).collect();
     }
@@ -109,13 +90,13 @@ impl Summed {
     }
 
     pub(super) fn reset(&mut self) {
-        (self.calls, self.slow, self.last) = (0, 0, 0);
-        self.recent.clear();
+        self.slow = 0;
+        self.count.reset();
     }
 
     /// Describes which calls a list of the slowest may lack; empty if no call was summed.
     pub(super) fn slow_note(&self, limit: u64) -> String {
-        if self.calls == 0 {
+        if self.count.is_empty() {
             return String::new();
         }
         let below = format!("complete above {}: summed calls are not listed", unit::duration(limit));
@@ -124,19 +105,11 @@ impl Summed {
 
     /// Describes which calls are only in sums; empty if none is. `limit` is the time above which calls are single.
     pub(super) fn note(&self, limit: u64, at: &Moment<'_>) -> String {
-        if self.calls == 0 {
-            return String::new();
+        let rate = self.count.note("call", at);
+        if rate.is_empty() {
+            return rate;
         }
-        let (ns, n) = self.recent.iter().fold((0u64, 0u64), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-        let single = format!("single calls: those above {}", unit::duration(limit));
-        let is_over = at.now.saturating_sub(self.until) > ns.max(OVER_NS);
-        if n == 0 || is_over {
-            let until = unit::duration(at.after(self.last));
-            return format!("{} summed in the kernel, the last at {until}; {single}", counted(self.calls, "call"));
-        }
-        let rate = u128::from(n) * 1_000_000_000 / u128::from(ns.max(1));
-        let rate = counted(u64::try_from(rate).unwrap_or(u64::MAX), "call");
-        format!("summed in the kernel: {rate}/s; {single}, the first ones and some others")
+        format!("{rate}; single calls: those above {}, the first ones and some others", unit::duration(limit))
     }
 }
 
@@ -192,11 +165,10 @@ mod tests {
     use rustc_hash::FxHashSet;
 
     use super::*;
-    use crate::profile::Profile;
     use crate::session::{Origin, Session};
     use crate::source::live::Target;
     use crate::units::events::syscalls::SPEC;
-    use crate::units::kit::{FilteredUnit, ThreadNames, ViewState};
+    use crate::units::kit::{FilteredUnit, ThreadNames};
 
     /// Returns the notes on calls without a line, and on the slowest, after some sums.
     fn notes(than: Option<&str>, sums: &[CallSum]) -> (String, String, Syscalls) {
@@ -229,23 +201,6 @@ mod tests {
         unit.reset(0);
         assert_eq!((unit.lines.lacking(), unit.summed.slow_note(1)), (String::new(), String::new()));
         assert_eq!(notes(None, &[]).1, "");
-    }
-
-    #[test]
-    fn the_rate_ends_with_the_readings() {
-        let read = CallSum { tid: 1, n: 500, ns: 100, min: 1, max: 50, ..CallSum::default() };
-        let (.., unit) = notes(None, &[read]);
-        let session = Session::new(Origin::Recorded);
-        let (profile, names, look) = (Profile::default(), ThreadNames::default(), ViewState::default());
-        let note = |now: u64| {
-            let at =
-                Moment { session: &session, profile: &profile, names: &names, start: 0, since: 0, now, look: &look };
-            unit.summed.note(unit.limit_ns(), &at)
-        };
-        let rate = note(200 + OVER_NS);
-        assert!(rate.starts_with("summed in the kernel: 2,500,000,000 calls/s"), "{rate}");
-        let total = note(201 + OVER_NS);
-        assert!(total.starts_with("500 calls summed in the kernel, the last at"), "{total}");
     }
 
     #[test]

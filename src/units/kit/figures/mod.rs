@@ -7,4 +7,6 @@ pub mod histogram;
 pub(crate) mod latency;
 pub mod points;
 pub(crate) mod slowest;
+pub(crate) mod sum_shares;
+pub(crate) mod summed;
 pub(crate) mod top_n;

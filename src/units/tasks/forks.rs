@@ -17,7 +17,8 @@ $ perfprof-tui forks --batch -n 1
 Comm        TID  Forks  Forks/s  Last child
 forkexec  28266    698    698.0       28967",
     options: &[],
-    sees: Sees::Target,
+    // Each event on a task is copied to its children, which takes longer than a fork's own record.
+    sees: Sees::Machine,
     across: None,
     interval: Some(1.0),
     make: |_settings| Ok(Box::new(Forks::default())),
@@ -49,6 +50,9 @@ impl Unit for Forks {
     }
 
     fn record(&mut self, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
+        if !cx.has(hit.tid) {
+            return;
+        }
         cx.comm(hit.tid);
         let of = self.counts.entry(hit.tid).or_insert_with(|| {
             let parent = cx.session.parent_of(hit.pid).unwrap_or(0);

@@ -16,7 +16,7 @@ const OBJECT: &[u8] = include_bytes!("hit_sums.x86_64.o");
 const OBJECT: &[u8] = include_bytes!("hit_sums.aarch64.o");
 
 /// The hits that are recorded on a CPU between two readings. With more, chance selects as many of them.
-const BUDGET: u64 = 400;
+const BUDGET: u64 = 200;
 /// Bytes of a key and of `struct sum` in hit_sums.bpf.c.
 const KEY: usize = 4;
 const SUM: usize = 16;

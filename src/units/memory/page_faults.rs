@@ -16,7 +16,7 @@ pub(crate) const SPEC: Spec = Spec {
     words: "fault memory rss mmap touch swap malloc growth",
     help: "Each fault is a sample with its address. Mappings are those of the process when the fault is read; for a \
            recording, those that it contains (perf record -d). A major fault waited for a disk. Minor faults above \
-           about 2,000/s on a CPU are summed in the kernel by thread: their number is exact, and stacks, mappings and \
+           about 1,000/s on a CPU are summed in the kernel by thread: their number is exact, and stacks, mappings and \
            addresses are those of faults selected by chance. They are recorded one by one with options that choose \
            threads by name, CPUs or modes.",
     example: "perfprof-tui page-faults -p 1234",

@@ -87,7 +87,7 @@ impl Attachment {
         Ok(())
     }
 
-    /// Returns the sums since the last reading, and removes the programs of events that have none any more.
+    /// Returns the sums since the last reading, and drops the programs of events that are closed.
     pub(crate) fn read_hits(&mut self) -> Vec<SourceEvent> {
         let mut out = Vec::new();
         let from = self.hits.read_at;

@@ -77,7 +77,7 @@ impl Language {
 
     /// Returns whether the lines of its functions are read.
     pub(crate) fn has_lines(self) -> bool {
-        matches!(self, Self::Python | Self::Php | Self::Java)
+        matches!(self, Self::Python | Self::Php | Self::Java | Self::JavaScript)
     }
 
     /// Returns the address of a function that has this one in a file that describes the functions.
@@ -109,7 +109,7 @@ pub(crate) fn line_at(address: u64, first: u32) -> Option<u32> {
 }
 
 /// Where the source text of a function is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct FunctionSource {
     pub(crate) file: Arc<str>,
     pub(crate) first: u32,

@@ -28,7 +28,11 @@ function made() {
   const own = new Function('spin', text)(spin);
   for (let k = 0; k < 3; k++) own();
 }
-const mode = { outer, closure, made }[process.argv[2]];
+function twice() {
+  spin(70000);
+  spin(30000);
+}
+const mode = { outer, closure, made, twice }[process.argv[2]];
 function main() { while (cpu() < process.argv[3] * 1e6) mode(); }
 main();
 "#;
@@ -132,6 +136,33 @@ fn functions_without_names_have_their_line() {
     let chain = ["spin (chain.js)", "<anonymous> (chain.js:10)", "closure (chain.js)", "main (chain.js)"];
     let exact = share(&later, |stack| stack.iter().zip(chain).all(|(own, name)| own == name));
     assert!(later.len() > 30 && exact > 0.9, "{exact} of {}", later.len());
+}
+
+/// Two lines of a function burn 70 and 30 percent of its time.
+#[test]
+fn functions_that_are_optimized_have_lines() {
+    const FIRST: u64 = 22;
+    const SECOND: u64 = 23;
+    let Some(stage) = stage() else { return };
+    let file = stage.record("twice", "5", &[], &[]);
+    let mut script = program();
+    script.args(["script", "--max-stack", "1024", "-F", "comm,ip,sym,srcline", "-i"]).arg(&file);
+    let text = String::from_utf8_lossy(&run(stage.at_home(&mut script)).stdout).into_owned();
+    let line = |block: &str| {
+        let mut lines = block.lines().skip_while(|frame| !frame.ends_with("twice (chain.js)")).skip(1);
+        lines.next()?.trim().rsplit_once("chain.js:")?.1.parse::<u64>().ok()
+    };
+    let mut found: Vec<u64> = text.split("\n\n").filter_map(line).collect();
+    // Before it is optimized, it has none.
+    let found = found.split_off(found.len() / 2);
+    let of = |wanted: u64| found.iter().filter(|line| **line == wanted).count();
+    let (first, second) = (of(FIRST), of(SECOND));
+    assert!(found.len() > 100 && (first + second) * 10 > found.len() * 9, "{first} {second} {}", found.len());
+    assert!((60..=80).contains(&(100 * first / (first + second))), "{first} {second}");
+    let mut annotate = program();
+    annotate.args(["annotate"]).arg(&file).arg("spin (chain.js)");
+    let text = String::from_utf8_lossy(&run(stage.at_home(&mut annotate)).stdout).into_owned();
+    assert!(text.contains("function spin(rounds)"), "the text of the script: {text}");
 }
 
 #[test]

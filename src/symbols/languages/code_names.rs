@@ -2,21 +2,23 @@
 
 use std::sync::Arc;
 
+use crate::record::interpreted::FunctionSource;
+
 /// The name of a function, and where it is in its file, as far as that is known.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct FunctionLabel {
     pub(crate) name: Arc<str>,
     pub(crate) file: Arc<str>,
     pub(crate) line: u32,
-    /// The file that the lines of its instructions are in; empty if these are not known. Unlike `file`, it does not identify
-    /// the function.
-    pub(crate) source: Arc<str>,
+    /// The file that the lines of its instructions are in; `None` if these are not known. Unlike `file`, it does not
+    /// identify the function.
+    pub(crate) source: Option<FunctionSource>,
 }
 
 impl FunctionLabel {
     /// Returns the label of a function without a file.
     pub(crate) fn of(name: &str) -> Self {
-        Self { name: name.into(), file: "".into(), line: 0, source: "".into() }
+        Self { name: name.into(), file: "".into(), line: 0, source: None }
     }
 }
 
@@ -45,9 +47,10 @@ impl CodeNames {
         Self { labels: vec![label], code: 0, ends: Vec::new(), chains: Vec::new() }
     }
 
-    /// Returns the same functions for all addresses, the innermost first.
-    pub(super) fn everywhere(labels: Vec<FunctionLabel>) -> Self {
-        let all = (0..labels.len() as u32).map(|label| FunctionPlace { label, line: 0 }).collect();
+    /// Returns the same functions with these lines for all addresses, the innermost first.
+    pub(super) fn everywhere(functions: Vec<(FunctionLabel, u32)>) -> Self {
+        let (labels, lines): (Vec<_>, Vec<u32>) = functions.into_iter().unzip();
+        let all = (0..).zip(lines).map(|(label, line)| FunctionPlace { label, line }).collect();
         Self { labels, code: 0, ends: vec![(i32::MAX, 0)], chains: vec![all] }
     }
 

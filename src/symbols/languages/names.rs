@@ -2,7 +2,7 @@
 //!
 //! A separate thread reads them: a process can delay its reader forever (userfaultfd(2)).
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::cpython::CpythonLines;
 use super::hotspot::JavaLayout;
 use super::line_table::FunctionLines;
 use super::php::PhpLines;
-use super::v8::{V8Layout, V8Names};
+use super::v8::{V8Layout, V8Names, V8Process};
 use crate::kernel::machine::identity::Identity;
 use crate::kernel::procfs;
 use crate::kernel::walk::runtime::GeneratedFrame;
@@ -210,7 +210,7 @@ impl NameReader {
 fn start(done: Sender<Answer>) -> Option<Sender<Question>> {
     let (questions, asked) = unbounded::<Question>();
     let work = move || {
-        let mut processes: FxHashMap<u32, (Option<ProcessFile>, Cell<u64>)> = FxHashMap::default();
+        let mut processes: FxHashMap<u32, (Option<ProcessFile>, V8Process)> = FxHashMap::default();
         for Question { number, id, pid, of, types, frames } in asked {
             if let RuntimeTypes::Python(_) | RuntimeTypes::Php(_) = types {
                 let names = lines_of(frames, &types, [of, pid]);
@@ -222,14 +222,18 @@ fn start(done: Sender<Answer>) -> Option<Sender<Question>> {
             if processes.len() >= OPEN && !processes.contains_key(&id) {
                 processes.clear();
             }
-            let (file, stream) = &*processes.entry(id).or_insert_with(|| (ProcessFile::of(pid), Cell::new(0)));
+            let opened = || {
+                let uid = Identity::of_process(pid).map_or(Identity::nobody().uid, |identity| identity.uid);
+                (ProcessFile::of(pid), V8Process::new(pid, uid))
+            };
+            let (file, process) = &*processes.entry(id).or_insert_with(opened);
             let names = |frame| match (file, &types) {
                 (None, _) | (_, RuntimeTypes::Python(_) | RuntimeTypes::Php(_)) => FrameNames::Unreadable,
                 (Some(file), RuntimeTypes::Java(layout)) => {
                     CodeNames::of_java(frame, layout, file).map_or(FrameNames::Unknown, FrameNames::Known)
                 }
                 (Some(file), RuntimeTypes::JavaScript(layout)) => {
-                    match CodeNames::of_script(frame, layout, stream, file) {
+                    match CodeNames::of_script(frame, layout, process, file) {
                         Some(V8Names::Functions(names)) => FrameNames::Known(names),
                         Some(V8Names::Builtin) => FrameNames::Native,
                         None => FrameNames::Unknown,

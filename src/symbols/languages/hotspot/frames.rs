@@ -6,7 +6,9 @@ use super::layout::{DataLayout, InlinedLayout, JavaLayout};
 use super::lines::MethodLines;
 use super::scopes::ScopedMethod;
 use super::{scopes, tables};
+use crate::kernel::machine::identity::Identity;
 use crate::kernel::walk::runtime::{GeneratedFrame, GeneratedKind};
+use crate::record::interpreted::{FunctionSource, LINES};
 use crate::symbols::languages::ProcessMemory;
 use crate::symbols::languages::code_names::{CodeNames, FunctionLabel, FunctionPlace};
 
@@ -33,7 +35,7 @@ impl CodeNames {
     fn interpreted(constant: u64, layout: &JavaLayout, memory: &impl ProcessMemory) -> Option<Self> {
         let name = layout.constant.label(constant, memory)?;
         let lines = layout.constant.lines(constant, layout.major, memory);
-        let mut names = Self::one(FunctionLabel { source: lines.source.clone(), ..FunctionLabel::of(&name) });
+        let mut names = Self::one(FunctionLabel { source: source_of(&lines), ..FunctionLabel::of(&name) });
         let ends = lines.starts.iter().skip(1).map(|(start, _)| *start as i32 - 1).chain([i32::MAX]);
         for ((_, line), end) in lines.starts.iter().zip(ends) {
             names.ends.push((end, names.chains.len() as u32));
@@ -60,7 +62,7 @@ impl CodeNames {
             let constant = memory.word(method.checked_add(layout.blob.constant.into())?)?;
             let name = layout.constant.label(constant, memory)?;
             let lines = layout.constant.lines(constant, layout.major, memory);
-            Some((FunctionLabel { source: lines.source.clone(), ..FunctionLabel::of(&name) }, lines))
+            Some((FunctionLabel { source: source_of(&lines), ..FunctionLabel::of(&name) }, lines))
         };
         let mut names = Self { code, ..Self::one(label(word(layout.method)?)?.0) };
         let inlined = layout.inlined.as_ref();
@@ -106,6 +108,13 @@ impl CodeNames {
             self.ends.push((position.at, place));
         }
     }
+}
+
+/// Returns the file of a method's lines. Several methods may have one name, and so one range of lines. The file has no
+/// folder, so that nothing opens it.
+fn source_of(lines: &MethodLines) -> Option<FunctionSource> {
+    let file = lines.source.rsplit('/').next().filter(|file| !file.is_empty())?;
+    Some(FunctionSource { file: file.into(), first: 1, last: LINES, pid: -1, uid: Identity::nobody().uid })
 }
 
 /// Reads the positions, scopes and methods of compiled code.

@@ -146,7 +146,10 @@ fn functions_of_a_machine_have_lines() {
     for layout in [JavaLayout::of_17(), JavaLayout::of_25()] {
         let lines = |frame: GeneratedFrame, made: Made| {
             let names = CodeNames::of_java(frame, &layout, &Pieces(made.0)).expect("named");
-            let line = |place: &FunctionPlace| format!("{}:{}", names.labels[place.label as usize].source, place.line);
+            let line = |place: &FunctionPlace| {
+                let source = names.labels[place.label as usize].source.as_ref();
+                format!("{}:{}", source.map_or("", |source| &*source.file), place.line)
+            };
             names.at(frame.at).iter().map(line).collect::<Vec<_>>().join(";")
         };
         // `spin` at index 3 is inlined into `outer` at index 4.

@@ -3,8 +3,9 @@
 use std::cell::Cell;
 
 use super::layout::V8Layout;
+use super::positions::{self, SourcePosition};
 use super::strings::number;
-use super::{positions, translations};
+use super::translations;
 use crate::kernel::walk::runtime::CodePlace;
 use crate::symbols::languages::ProcessMemory;
 
@@ -15,15 +16,18 @@ const PIECE: u64 = 4096;
 const TABLE: u32 = 1 << 20;
 const DEPTH: usize = 64;
 
-/// Returns the functions at an address of compiled code, the innermost first, by their shared parts; `None` if the code
-/// is not known to be that of this function.
+/// The shared part of a function, and the character of its script that is executed, if it is known.
+pub(super) type PlacedFunction = (u64, Option<u32>);
+
+/// Returns the functions at an address of compiled code, the innermost first; `None` if the code is not known to be that
+/// of this function.
 pub(super) fn functions(
     place: CodePlace,
     shared: u64,
     layout: &V8Layout,
     stream: &Cell<u64>,
     memory: &impl ProcessMemory,
-) -> Option<Vec<u64>> {
+) -> Option<Vec<PlacedFunction>> {
     inlined(find(place.address, layout, stream, memory)?, place, shared, layout, memory)
 }
 
@@ -34,7 +38,7 @@ pub(super) fn inlined(
     shared: u64,
     layout: &V8Layout,
     memory: &impl ProcessMemory,
-) -> Option<Vec<u64>> {
+) -> Option<Vec<PlacedFunction>> {
     let field = |offset: u8| layout.field(code, offset.into(), memory);
     if field(layout.code.flags)? as u8 & 15 <= layout.code.baseline {
         return None;
@@ -49,24 +53,25 @@ pub(super) fn inlined(
     let offset = place.address.checked_sub(field(layout.code.start)?)?;
     let table = bytes_of(field(layout.code.positions)?, layout, memory)?;
     if table.is_empty() && layout.code.has_translations {
-        return translated(code, place, layout, memory).filter(|found| found.last() == Some(&shared));
+        let found = translated(code, place, layout, memory).filter(|found| found.last() == Some(&shared))?;
+        return Some(found.into_iter().map(|function| (function, None)).collect());
     }
     let mut next = positions::at(&table, offset)?;
     let (literals, calls) = (element(data, layout.code.literals.into())?, element(data, layout.code.inlined.into())?);
     let mut found = Vec::new();
-    while next != 0 {
+    while next.call != 0 {
         // Outer calls come first.
-        let (at, last) = (16 * u64::from(next - 1), next);
-        let position = layout.field(calls, 16 + at, memory)?;
+        let at = 16 * u64::from(next.call - 1);
+        let caller = SourcePosition::of(layout.field(calls, 16 + at, memory)?);
         let function = layout.field(calls, 24 + at, memory)? as u32;
         // Pointers may be weak.
-        found.push(element(literals, function.into())? & !2);
-        next = (position >> 31) as u16;
-        if next >= last || found.len() > DEPTH {
+        found.push((element(literals, function.into())? & !2, next.character));
+        if caller.call >= next.call || found.len() > DEPTH {
             return None;
         }
+        next = caller;
     }
-    found.push(shared);
+    found.push((shared, next.character));
     Some(found)
 }
 

@@ -1,9 +1,14 @@
 //! Names, files and lines of functions, by their shared parts.
 
+use std::cell::{Cell, RefCell};
+
+use rustc_hash::FxHashMap;
+
 use super::ANONYMOUS;
 use super::layout::V8Layout;
 use super::strings::number;
 use crate::kernel::walk::script_engine::function_cookie;
+use crate::record::interpreted::FunctionSource;
 use crate::symbols::languages::ProcessMemory;
 use crate::symbols::languages::code_names::FunctionLabel;
 
@@ -16,16 +21,39 @@ const HAS_CLASS: u32 = 1 << 10;
 const HAS_NAME: u32 = 3 << 12;
 const HAS_INFERRED: u32 = 1 << 14;
 
+/// Lines of a script at most, scripts whose lines are known, and lines of all of them at most.
+const MOST_LINES: u32 = 1 << 18;
+const SCRIPTS: usize = 256;
+const LINES: usize = 1 << 20;
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum V8Function {
-    Script(FunctionLabel),
+    /// A function of a program, and its script.
+    Script(FunctionLabel, u64),
     Builtin,
 }
 
-/// The name of a function, and where it begins in its script.
+/// The name of a function, and where it begins and ends in its script.
 struct Scope {
     name: Option<String>,
-    start: Option<u32>,
+    range: Option<(u32, u32)>,
+}
+
+/// What is known of the engine of a process.
+#[derive(Debug, Default)]
+pub(crate) struct V8Process {
+    /// The process, and the user who runs it.
+    pub(super) process: (i32, u32),
+    /// The map of the objects that hold code; 0 until it is known.
+    pub(super) stream: Cell<u64>,
+    /// The last characters of the lines of scripts, by the addresses of a script and its text, and by its number.
+    scripts: RefCell<FxHashMap<[u64; 3], Vec<u32>>>,
+}
+
+impl V8Process {
+    pub(crate) fn new(pid: i32, uid: u32) -> Self {
+        Self { process: (pid, uid), ..Self::default() }
+    }
 }
 
 impl V8Layout {
@@ -44,7 +72,7 @@ impl V8Layout {
     }
 
     /// Returns the label of a function, given its shared part; `None` if that is not one, or not understood.
-    pub(super) fn function(&self, shared: u64, memory: &impl ProcessMemory) -> Option<V8Function> {
+    pub(super) fn function(&self, shared: u64, process: &V8Process, memory: &impl ProcessMemory) -> Option<V8Function> {
         (self.kind(shared, memory)? == self.types.shared).then_some(())?;
         let field = |offset: u8| self.field(shared, offset.into(), memory);
         let script = field(self.engine.script)?;
@@ -53,17 +81,20 @@ impl V8Layout {
         }
         let info = field(self.engine.name)?;
         let scope = match number(info) {
-            Some(_) => Scope { name: None, start: None },
+            Some(_) => Scope { name: None, range: None },
             None if self.kind(info, memory)? == self.types.scope => self.scope(info, memory)?,
-            None => Scope { name: Some(self.string(info, memory)?), start: None },
+            None => Scope { name: Some(self.string(info, memory)?), range: None },
         };
         let name = scope.name.filter(|name| !name.is_empty()).unwrap_or_else(|| ANONYMOUS.to_owned());
-        let line = scope.start.and_then(|start| self.line(script, start, memory));
+        let line = |position: u32| self.line(script, position, process, memory);
+        let lines = scope.range.and_then(|(start, end)| Some((line(start)?, line(end)?)));
         let file = self.field(script, self.script_name.into(), memory)?;
         let file = self.string(file, memory).unwrap_or_default();
         let file = file.strip_prefix("file://").unwrap_or(&file);
-        let line = line.unwrap_or(0);
-        Some(V8Function::Script(FunctionLabel { name: name.into(), file: file.into(), line, source: "".into() }))
+        let (pid, uid) = process.process;
+        let source = lines.map(|(first, last)| FunctionSource { file: file.into(), first, last, pid, uid });
+        let line = lines.map_or(0, |(first, _)| first);
+        Some(V8Function::Script(FunctionLabel { name: name.into(), file: file.into(), line, source }, script))
     }
 
     /// Returns what the scope of a function says of it.
@@ -94,26 +125,42 @@ impl V8Layout {
         }
         let position = |index: u64| word(index).and_then(number);
         let (start, end) = if head == 5 { (position(3), position(4)) } else { (position(at), position(at + 1)) };
-        let start = start.zip(end).filter(|(start, end)| start <= end).map(|(start, _)| start);
-        Some(Scope { name, start })
+        Some(Scope { name, range: start.zip(end).filter(|(start, end)| start <= end) })
     }
 
-    /// Returns the line of a position in a script.
-    fn line(&self, script: u64, start: u32, memory: &impl ProcessMemory) -> Option<u32> {
-        /// Lines of a script that are read at most.
-        const MOST: u32 = 1 << 18;
+    /// Returns the line of a character of a script.
+    pub(super) fn line(
+        &self,
+        script: u64,
+        character: u32,
+        process: &V8Process,
+        memory: &impl ProcessMemory,
+    ) -> Option<u32> {
+        let text = self.field(script, self.script_source.into(), memory)?;
+        let key = [script, text, self.script_word(script, memory)?];
+        let mut scripts = process.scripts.borrow_mut();
+        if !scripts.contains_key(&key) {
+            let ends = self.line_ends(script, text, memory)?;
+            if scripts.len() >= SCRIPTS || scripts.values().map(Vec::len).sum::<usize>() + ends.len() > LINES {
+                scripts.clear();
+            }
+            scripts.insert(key, ends);
+        }
+        let ends = scripts.get(&key)?;
+        let before = ends.partition_point(|end| *end < character);
+        // The last line ends with the text.
+        (before < ends.len()).then_some(before as u32 + 1)
+    }
+
+    /// Returns the last characters of the lines of a script, which the engine knows only after it was asked for a line.
+    fn line_ends(&self, script: u64, text: u64, memory: &impl ProcessMemory) -> Option<Vec<u32>> {
         let ends = self.field(script, self.script_lines.into(), memory)?;
         let is_array = number(ends).is_none() && self.kind(ends, memory)? == self.types.array;
-        if is_array {
-            let n = number(self.field(ends, 8, memory)?).filter(|n| *n > 0 && *n <= MOST);
-            if let Some(n) = n {
-                let mut bytes = vec![0; 8 * n as usize];
-                memory.read(ends.checked_add(15)?, &mut bytes)?;
-                let end = |word: &[u8; 8]| (u64::from_le_bytes(*word) >> 32) as u32;
-                return Some(bytes.as_chunks::<8>().0.partition_point(|word| end(word) < start) as u32 + 1);
-            }
-        }
-        let text = self.field(script, self.script_source.into(), memory)?;
-        Some(self.lines_before(text, start, memory)?.saturating_add(1))
+        let n =
+            if is_array { number(self.field(ends, 8, memory)?).filter(|n| (1..=MOST_LINES).contains(n)) } else { None };
+        let Some(n) = n else { return self.line_ends_of(text, MOST_LINES, memory) };
+        let mut bytes = vec![0; 8 * n as usize];
+        memory.read(ends.checked_add(15)?, &mut bytes)?;
+        Some(bytes.as_chunks::<8>().0.iter().map(|word| (u64::from_le_bytes(*word) >> 32) as u32).collect())
     }
 }

@@ -11,8 +11,6 @@ mod strings;
 mod tests;
 mod translations;
 
-use std::cell::Cell;
-
 use object::{Object, ObjectSection, ObjectSymbol};
 
 use super::code_names::CodeNames;
@@ -23,6 +21,7 @@ use crate::kernel::walk::script_engine::code_hash;
 use crate::symbols::elf::program::ElfProgram;
 use constants::Constants;
 use functions::V8Function;
+pub(crate) use functions::V8Process;
 pub(crate) use layout::V8Layout;
 
 /// The label of functions without a name.
@@ -96,12 +95,12 @@ fn version(rodata: &[u8]) -> Option<(u8, u8)> {
 }
 
 impl CodeNames {
-    /// Reads the functions of a frame of JavaScript; `None` if they are gone or unknown.
-    /// Learns the type of the objects that hold code.
+    /// Reads the functions of a frame of JavaScript, with the lines that are executed as far as the code has them; `None`
+    /// if they are gone or unknown. Learns the type of the objects that hold code, and the lines of scripts.
     pub(super) fn of_script(
         frame: GeneratedFrame,
         layout: &V8Layout,
-        stream: &Cell<u64>,
+        process: &V8Process,
         memory: &impl ProcessMemory,
     ) -> Option<V8Names> {
         let GeneratedKind::Script(place) = frame.kind else { return None };
@@ -114,12 +113,15 @@ impl CodeNames {
         };
         is_same()?;
         let code = place.filter(is_code);
-        let chain = code.and_then(|place| code::functions(place, frame.code, layout, stream, memory));
-        let chain = chain.filter(|_| code.as_ref().is_some_and(is_code)).unwrap_or_else(|| vec![frame.code]);
+        let chain = code.and_then(|place| code::functions(place, frame.code, layout, &process.stream, memory));
+        let chain = chain.filter(|_| code.as_ref().is_some_and(is_code)).unwrap_or_else(|| vec![(frame.code, None)]);
         let labels: Option<Vec<_>> = chain
             .iter()
-            .map(|function| match layout.function(*function, memory)? {
-                V8Function::Script(label) => Some(Some(label)),
+            .map(|(function, character)| match layout.function(*function, process, memory)? {
+                V8Function::Script(label, script) => {
+                    let line = character.and_then(|character| layout.line(script, character, process, memory));
+                    Some(Some((label, line.unwrap_or(0))))
+                }
                 V8Function::Builtin => Some(None),
             })
             .collect();
@@ -142,7 +144,7 @@ pub(super) fn read_untrusted(bytes: &[u8]) {
         let cookie = layout.cookie(code, &memory).unwrap_or(0);
         for place in [None, Some(place)] {
             let frame = GeneratedFrame { code, cookie, at: 0, kind: GeneratedKind::Script(place) };
-            let _ = CodeNames::of_script(frame, &layout, &Cell::new(0), &memory);
+            let _ = CodeNames::of_script(frame, &layout, &V8Process::default(), &memory);
         }
         let _ = code::inlined(code | 1, place, code, &layout, &memory);
         positions::at(bytes, words[5].into());

@@ -8,7 +8,7 @@ const NAME: u32 = 512;
 const PARTS: usize = 16;
 /// Strings that a string may refer to, one after the other.
 const STEPS: u8 = 5;
-const SCRIPT: u64 = 4 << 20;
+const SCRIPT: u64 = 16 << 20;
 /// Where the characters of a string are, and of one outside of the heap the pointer to them.
 const CHARACTERS: u64 = 16;
 const OUTSIDE: u64 = 24;
@@ -61,25 +61,28 @@ impl V8Layout {
         Some(text)
     }
 
-    /// Returns the number of ends of lines in the first characters of a script's text.
-    pub(super) fn lines_before(&self, text: u64, characters: u32, memory: &impl ProcessMemory) -> Option<u32> {
+    /// Returns the last characters of the lines of a script's text, of so many at least; `None` if the text is too long.
+    pub(super) fn line_ends_of(&self, text: u64, most: u32, memory: &impl ProcessMemory) -> Option<Vec<u32>> {
         const PIECE: u64 = 64 << 10;
         let text = self.flat(text, memory)?;
         let width = if text.is_wide { 2 } else { 1 };
-        let mut left = (u64::from(characters.min(text.len)) * width).min(SCRIPT + 1);
-        (left <= SCRIPT).then_some(())?;
-        let (mut at, mut lines) = (text.at, 0);
-        while left > 0 {
-            let mut bytes = vec![0; left.min(PIECE) as usize];
-            memory.read(at, &mut bytes)?;
-            lines += match text.is_wide {
-                false => memchr::memchr_iter(b'\n', &bytes).count(),
-                true => bytes.as_chunks::<2>().0.iter().filter(|unit| **unit == [b'\n', 0]).count(),
-            };
-            at = at.checked_add(bytes.len() as u64)?;
-            left -= bytes.len() as u64;
+        let end = Some(u64::from(text.len) * width).filter(|end| *end <= SCRIPT)?;
+        let (mut from, mut ends) = (0, Vec::new());
+        while from < end && ends.len() < most as usize {
+            let mut bytes = vec![0; (end - from).min(PIECE) as usize];
+            memory.read(text.at.checked_add(from)?, &mut bytes)?;
+            let first = (from / width) as u32;
+            match text.is_wide {
+                false => ends.extend(memchr::memchr_iter(b'\n', &bytes).map(|at| first + at as u32)),
+                true => {
+                    let units = (first..).zip(bytes.as_chunks::<2>().0);
+                    ends.extend(units.filter(|(_, unit)| **unit == [b'\n', 0]).map(|(at, _)| at));
+                }
+            }
+            from += bytes.len() as u64;
         }
-        u32::try_from(lines).ok()
+        ends.push((from / width) as u32);
+        Some(ends)
     }
 
     /// Returns where the characters of a string are.

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use super::super::cpython::tests::Pieces;
 use super::layout::V8Layout;
+use super::positions::SourcePosition;
 use super::*;
 use crate::symbols::bytes::Bytes;
 use crate::symbols::languages::code_names::FunctionPlace;
@@ -126,13 +127,20 @@ impl Heap {
         let cookie = layout.cookie(shared, &memory)?;
         let frame = GeneratedFrame { code: shared, cookie, at: 0, kind: GeneratedKind::Script(place) };
         let other = GeneratedFrame { cookie: cookie ^ 1, ..frame };
-        assert_eq!(CodeNames::of_script(other, &layout, &Cell::new(0), &memory), None);
-        match CodeNames::of_script(frame, &layout, &Cell::new(0), &memory)? {
+        let process = V8Process::new(7, 1000);
+        assert_eq!(CodeNames::of_script(other, &layout, &process, &memory), None);
+        match CodeNames::of_script(frame, &layout, &process, &memory)? {
             V8Names::Builtin => Some(Vec::new()),
             V8Names::Functions(names) => {
                 let text = |place: &FunctionPlace| {
                     let label = &names.labels[place.label as usize];
-                    format!("{} {}:{}", label.name, label.file, label.line)
+                    let range = label.source.as_ref().map_or((0, 0), |source| {
+                        assert_eq!((&source.file, source.pid, source.uid), (&label.file, 7, 1000));
+                        (source.first, source.last)
+                    });
+                    assert!(range.0 == label.line && range.0 <= range.1);
+                    let line = if place.line > 0 { format!(" {}", place.line) } else { String::new() };
+                    format!("{} {}:{}{line}", label.name, label.file, label.line)
                 };
                 Some(names.at(0).iter().map(text).collect())
             }
@@ -214,20 +222,22 @@ fn strings_of_several_parts_are_read() {
     assert_eq!([endless, slice_of_itself, smi(3), map_of(2), 0].map(read), [const { None }; 5]);
 }
 
-/// Positions: two calls of the function itself, then one in the first inlined call.
-const POSITIONS: [u8; 16] = [0x20, 0x08, 0x40, 0x80, 0x80, 0x80, 0x80, 0x10, 0x40, 0x80, 0x80, 0x80, 0x80, 0x10, 0, 0];
+/// Positions: in the function itself at the third character, in the first inlined call without a character, in the second
+/// one at the 24th character, and there in a file that is not a script.
+const POSITIONS: [u8; 16] =
+    [0x22, 0x0c, 0x40, 0xf4, 0xff, 0xff, 0xff, 0x0f, 0x40, 0xe0, 0x80, 0x80, 0x80, 0x10, 0x20, 0x02];
 
 #[test]
 fn positions_lead_to_the_last_inlined_call() {
-    let at = |offset| positions::at(&POSITIONS, offset);
-    assert_eq!(
-        [0x0f, 0x10, 0x2f, 0x30, 0x4f, 0x50, 0x100].map(at),
-        [None, Some(0), Some(0), Some(1), Some(1), Some(2), Some(2)]
-    );
+    let at = |offset| positions::at(&POSITIONS, offset).map(|found| (found.call, found.character));
+    let (own, first, second) = (Some((0, Some(2))), Some((1, None)), Some((2, Some(23))));
+    assert_eq!([0x0f, 0x10, 0x2f, 0x30, 0x4f, 0x50].map(at), [None, own, own, first, first, second]);
+    assert_eq!(at(0x100), Some((2, None)));
     assert_eq!(positions::at(&[0xff; 40], 5), None);
     assert_eq!(positions::at(&[], 5), None);
     let far = [0xfe, 255, 255, 255, 255, 255, 255, 255, 255, 1];
-    assert_eq!(positions::at(&[&[2, 0], &far[..], &[0]].concat(), 5), Some(0), "an offset beyond all numbers");
+    let found = positions::at(&[&[2, 0], &far[..], &[0]].concat(), 5);
+    assert_eq!(found, Some(SourcePosition::default()), "an offset beyond all numbers");
 }
 
 #[test]
@@ -239,8 +249,11 @@ fn inlined_functions_are_frames() {
             let [outer, middle, inner] = ["outer", "middle", "inner"].map(|name| heap.function(script, name, "", 5, 0));
             let literals = heap.object(240, &[smi(2), middle | 2, inner | 2]);
             // The second call is in the first.
-            let calls: Vec<u8> =
-                [[0, 0], [1 << 31, 1]].iter().flatten().flat_map(|word: &u64| word.to_le_bytes()).collect();
+            let calls: Vec<u8> = [[14 << 1, 0], [1 << 31 | 31 << 1, 1]]
+                .iter()
+                .flatten()
+                .flat_map(|word: &u64| word.to_le_bytes())
+                .collect();
             let calls = heap.bytes(&calls);
             let mut data = vec![0; 12];
             data[usize::from(layout.code.literals)] = literals;
@@ -252,11 +265,11 @@ fn inlined_functions_are_frames() {
         let names = |at: u64, is_other: bool, kind: u64| {
             let (heap, outer) = made(is_other, kind);
             let names = heap.names(outer, Some(at), false).expect("read");
-            names.iter().map(|name| name.split(' ').next().expect("a name").to_owned()).collect::<Vec<_>>()
+            names.iter().map(|name| name.replace(" /srv/shop.js:1", "")).collect::<Vec<_>>()
         };
-        assert_eq!(names(0x10, false, optimized), ["outer"]);
-        assert_eq!(names(0x3f, false, optimized), ["middle", "outer"]);
-        assert_eq!(names(0x50, false, optimized), ["inner", "middle", "outer"]);
+        assert_eq!(names(0x10, false, optimized), ["outer 1"]);
+        assert_eq!(names(0x3f, false, optimized), ["middle", "outer 2"]);
+        assert_eq!(names(0x50, false, optimized), ["inner 3", "middle 4", "outer 2"]);
         // Code of another function, of no compiler that inlines, and behind the end.
         assert_eq!(names(0x50, true, optimized), ["outer"]);
         assert_eq!(names(0x50, false, layout.code.baseline.into()), ["outer"]);
@@ -267,7 +280,7 @@ fn inlined_functions_are_frames() {
         let place = CodePlace { address: CODE + 0x50, is_sampled: false, hash: 1 };
         let cookie = layout.cookie(outer, &memory).expect("a function");
         let frame = GeneratedFrame { code: outer, cookie, at: 0, kind: GeneratedKind::Script(Some(place)) };
-        let names = CodeNames::of_script(frame, &layout, &Cell::new(0), &memory);
+        let names = CodeNames::of_script(frame, &layout, &V8Process::default(), &memory);
         assert!(matches!(names, Some(V8Names::Functions(names)) if names.labels.len() == 1));
     }
 }

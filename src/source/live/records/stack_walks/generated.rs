@@ -12,9 +12,6 @@ use crate::symbols::languages::names::{FrameNames, KnownRuntimes, NameReader};
 const PIECES: usize = 1 << 16;
 const BYTES: usize = 32 << 20;
 
-/// The first line of all functions here: several may have one name, and so one address.
-pub(super) const FIRST_LINE: u32 = 1;
-
 #[derive(Debug, Default)]
 pub(super) struct GeneratedFrames {
     reader: Option<NameReader>,
@@ -110,19 +107,16 @@ impl GeneratedFrames {
     ) -> GeneratedFunctions {
         match self.known.get_mut(&piece(runtime, frame)) {
             Some(Names::Known(names, numbers)) => {
-                // Between two described addresses of compiled code, the innermost function may be at any line.
-                let is_exact = frame.kind == GeneratedKind::Method || names.ends_at(frame.at);
+                // Between two described addresses of Java's compiled code, the innermost function may be at any line.
+                let is_exact = frame.kind != GeneratedKind::Blob || names.ends_at(frame.at);
                 for (i, place) in names.at(frame.at).iter().enumerate() {
-                    let own = &mut numbers[place.label as usize];
+                    let (own, label) = (&mut numbers[place.label as usize], &names.labels[place.label as usize]);
                     if own.0 == 0 {
-                        *own = number(&names.labels[place.label as usize]);
+                        *own = number(label);
                     }
                     let function = language.address(own.0);
-                    frames.push(if own.1 && (i > 0 || is_exact) {
-                        at_line(function, FIRST_LINE, place.line)
-                    } else {
-                        function
-                    });
+                    let source = label.source.as_ref().filter(|_| own.1 && (i > 0 || is_exact));
+                    frames.push(source.map_or(function, |source| at_line(function, source.first, place.line)));
                 }
                 GeneratedFunctions::Known
             }

@@ -7,11 +7,10 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::event::Interpreters;
-use crate::kernel::machine::identity::Identity;
 use crate::kernel::walk::runtime::{GeneratedFrame, GeneratedKind, StringBytes, WalkPart, WalkParts, WalkedFunction};
 use crate::kernel::walk::{MIXED, Program, WalkEnd};
 use crate::record::in_place::{i32_at, u64_at};
-use crate::record::interpreted::{self, FUNCTION_LEN, FunctionSource, LINES, Language};
+use crate::record::interpreted::{self, FUNCTION_LEN, FunctionSource, Language};
 use crate::record::{Layout, SampleId};
 use crate::symbols::languages::code_names::FunctionLabel;
 use crate::symbols::languages::line_table::FunctionLines;
@@ -22,7 +21,7 @@ use crate::symbols::languages::v8::ANONYMOUS;
 use crate::symbols::spaces::InterpretedFigures;
 
 use super::super::output::{RecordOutput, TIME_AT};
-use super::generated::{FIRST_LINE, GeneratedFrames, GeneratedFunctions};
+use super::generated::{GeneratedFrames, GeneratedFunctions};
 use super::{FLAGS_AT, FRAMES_AT, ID_AT, TASK_AT, WHY_AT};
 
 /// The maximum number of functions, and of their places in processes.
@@ -308,13 +307,8 @@ impl InterpretedFrames {
         let number = |label: &FunctionLabel| {
             let key = (language, label.name.to_string(), label.file.to_string(), label.line);
             let number = self.function(key, out);
-            if label.source.is_empty() {
-                return (number, false);
-            }
-            // Its file has no folder, so that nothing opens it.
-            let file = base_name(&label.source).into();
-            let source = FunctionSource { file, first: FIRST_LINE, last: LINES, pid: -1, uid: Identity::nobody().uid };
-            (number, self.has_source(language.address(number), &source, out))
+            let source = label.source.as_ref();
+            (number, source.is_some_and(|source| self.has_source(language.address(number), source, out)))
         };
         let found = generated.functions(frame, language, number, frames);
         self.generated = generated;

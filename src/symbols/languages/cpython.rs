@@ -122,9 +122,13 @@ impl CpythonFile {
             Some(version) => minor_of(u32::from_le_bytes(version.try_into().ok()?))?,
             None => older(elf)?,
         };
-        let described = || debug_offsets::parse(minor, content(program, bytes, state, debug_offsets::BYTES)?);
-        let Some((layout, tree)) = known(minor).or_else(described) else {
-            return Some((minor, Err(NotWalked::Version)));
+        let described = || {
+            let table = content(program, bytes, state, debug_offsets::BYTES).ok_or(NotWalked::Version)?;
+            debug_offsets::parse(minor, table)
+        };
+        let (layout, tree) = match known(minor).map_or_else(described, Ok) {
+            Ok(known) => known,
+            Err(why) => return Some((minor, Err(why))),
         };
         let code = InterpreterCode::of(program, loops, counts.own * 4 >= counts.all * 3)?;
         Some((minor, Ok(Self { state, code_type, code, layout, tree })))

@@ -1,5 +1,6 @@
 //! The table of offsets with which the state of CPython 3.13 begins (`_Py_DebugOffsets`).
 
+use super::NotWalked;
 use crate::kernel::walk::runtime::{InterpreterKind, RuntimeLayout};
 
 /// Offsets on the way to the states of threads: of the first interpreter in the global state, of the first thread in an
@@ -15,16 +16,29 @@ pub(super) struct Tree {
 pub(super) const BYTES: usize = 8 * 48;
 const COOKIE: &[u8] = b"xdebugpy";
 
-/// Parses the table of this minor version; `None` if it is another's, or its values cannot be true.
-pub(super) fn parse(minor: u8, bytes: &[u8]) -> Option<(RuntimeLayout, Tree)> {
-    let word = |i: usize| Some(u64::from_le_bytes(bytes.get(8 * i..8 * i + 8)?.try_into().ok()?));
+/// Parses the table of this minor version. Fails if it is another's, if its values cannot be true, or if the build has no
+/// global lock: then all objects have other heads, and code has an array of copies of its instructions.
+pub(super) fn parse(minor: u8, bytes: &[u8]) -> Result<(RuntimeLayout, Tree), NotWalked> {
+    const FREE_THREADED: usize = 2;
+    if minor == 13 && word(bytes, FREE_THREADED) == Some(1) {
+        return Err(NotWalked::FreeThreaded);
+    }
+    layout(minor, bytes).ok_or(NotWalked::Version)
+}
+
+fn word(bytes: &[u8], i: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(bytes.get(8 * i..8 * i + 8)?.try_into().ok()?))
+}
+
+fn layout(minor: u8, bytes: &[u8]) -> Option<(RuntimeLayout, Tree)> {
+    let word = |i: usize| word(bytes, i);
     // Groups of words: state, interpreter, thread, frame, code.
     let (interpreter, thread, frame, code) = match minor {
         13 => (6, 19, 28, 34),
         _ => return None,
     };
     let version = word(1)?;
-    if bytes.get(..8)? != COOKIE || version >> 16 != 0x0300 | u64::from(minor) {
+    if bytes.get(..8)? != COOKIE || version >> 16 != 0x0300 | u64::from(minor) || word(2)? != 0 {
         return None;
     }
     // Offsets of fields of a size in objects of another.

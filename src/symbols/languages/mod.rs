@@ -27,6 +27,8 @@ pub(crate) mod v8;
 pub(crate) enum NotWalked {
     #[error("this version is not supported")]
     Version,
+    #[error("a build without the global lock is not supported")]
+    FreeThreaded,
     #[error("this user may not read its memory")]
     Unreadable,
     #[error("none of its threads runs the interpreter")]
@@ -49,6 +51,7 @@ impl NotWalked {
             Self::Version if language == Language::Java => "Write a perf map by jcmd PID Compiler.perfmap.",
             Self::Version if language == Language::JavaScript => "Start the program with node --perf-basic-prof.",
             Self::Version => "Run the program with CPython 3.8 to 3.13, or 3.12 and later with python -X perf.",
+            Self::FreeThreaded => "Run the program with a build that has the lock: python3.13, not python3.13t.",
             Self::Unreadable => "Run as root or as the user of the process; see kernel.yama.ptrace_scope.",
             Self::NotBegun | Self::Delayed | Self::NoRoom => "Try again when the program runs.",
             Self::NotFound if language == Language::JavaScript => "Start the program with node --perf-basic-prof.",
@@ -64,7 +67,7 @@ pub fn read_untrusted(bytes: &[u8]) {
     let Some((kind, bytes)) = bytes.split_first() else { return };
     match kind % 9 {
         0 => drop(runtime_file::RuntimeFile::of(bytes)),
-        1 => drop(debug_offsets::parse(13, bytes)),
+        1 => _ = debug_offsets::parse(13, bytes),
         2 => hotspot::read_untrusted(bytes),
         3 => v8::read_untrusted(bytes),
         5 => ruby::read_untrusted(bytes),

@@ -1,12 +1,15 @@
-//! Rewrites or drops the parts of C++ names that the library cannot parse: modules, `operator co_await`, template
-//! parameters of lambdas, constraints, union fields in arguments, unified constructors, and class members in the
-//! expression of a return type (as GCC writes them). Most of these follow the function's name.
+//! Rewrites or drops the parts of C++ names that the library cannot parse: modules, `operator co_await`, structured
+//! bindings, template parameters of lambdas, constraints, union fields in arguments, unified constructors, and class
+//! members in the expression of a return type (as GCC writes them). Most of these follow the function's name.
 
 /// Prefixes that replace what the library cannot print. [`restored`] replaces them again.
 const MODULE: &str = "__pf_module_";
 const PARTITION: &str = "__pf_partition_";
 const LITERAL: &str = "__pf_literal_";
 const AWAIT: &str = "__pf_await_";
+const BINDING: &str = "__pf_binding_";
+/// Between the names of a structured binding.
+const AND: &str = "__pf_and_";
 
 /// How many possible ends of a name are tried when its parameters are dropped.
 const TRIALS: usize = 32;
@@ -49,12 +52,42 @@ fn before<'a>(name: &'a str, letter: &'a str) -> impl Iterator<Item = usize> + '
     name.rmatch_indices(letter).take(TRIALS).map(|(at, _)| at).filter(|at| *at > 3)
 }
 
-/// Splits a length-prefixed name off a text. Returns the length, the name and the rest.
+/// Splits a length-prefixed name off a text. Returns the name and the rest.
 fn source_name(text: &str) -> Option<(&str, &str)> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let length: usize = text.get(..digits)?.parse().ok()?;
     let rest = &text[digits..];
     Some((rest.get(..length)?, rest.get(length..)?))
+}
+
+/// Splits the names of a structured binding off a text that begins with it.
+fn binding(text: &str) -> Option<(Vec<&str>, &str)> {
+    let (mut names, mut rest) = (Vec::new(), text.strip_prefix("DC")?);
+    while let Some((name, behind)) = source_name(rest) {
+        names.push(name);
+        rest = behind;
+    }
+    let rest = rest.strip_prefix('E').filter(|_| !names.is_empty())?;
+    Some((names, rest))
+}
+
+/// Splits the constraint of a template parameter off a text that begins with it: the name of a concept without arguments.
+fn constraint(text: &str) -> Option<&str> {
+    let mut rest = text.strip_prefix("TkN")?;
+    loop {
+        let substitution = |text: &str| {
+            let inner = text.strip_prefix('S')?;
+            let end = inner.find(|c: char| !c.is_ascii_digit() && !c.is_ascii_uppercase()).unwrap_or(inner.len());
+            inner[end..].strip_prefix(['_', 't']).map(|behind| text.len() - behind.len())
+        };
+        rest = match source_name(rest) {
+            Some((_, behind)) => behind,
+            None => match substitution(rest) {
+                Some(len) => &rest[len..],
+                None => return rest.strip_prefix('E'),
+            },
+        };
+    }
 }
 
 /// Rewrites the parts of a name that the library does not support.
@@ -85,11 +118,18 @@ fn rewritten(name: &str) -> (String, bool) {
         } else if let Some((_, behind)) = named("di").or_else(|| named("Tk")).or_else(|| named("TkSt")) {
             // The active field of a union; the concept of a parameter.
             rest = behind;
+        } else if let Some((names, behind)) = binding(rest) {
+            put(&mut out, BINDING, &names.join(AND));
+            rest = behind;
+        } else if let Some(behind) = constraint(rest) {
+            rest = behind;
         } else if rest.starts_with("awE") || rest.starts_with("awI") {
             put(&mut out, AWAIT, "");
             rest = &rest[2..];
         } else if in_lambda && ["Ty", "Tn", "Tp"].iter().any(|mark| rest.starts_with(mark)) {
-            rest = &rest[2..];
+            // The type of a value follows.
+            let is_value = rest.starts_with("Tn") && rest[2..].starts_with(|c: char| c.is_ascii_lowercase());
+            rest = &rest[if is_value { 3 } else { 2 }..];
         } else if let Some(kind) = ["C4", "C5", "D4", "D5"].iter().find(|kind| rest.starts_with(**kind)) {
             out.push_str(&format!("{}1", &kind[..1]));
             rest = &rest[2..];
@@ -142,7 +182,10 @@ pub(super) fn restored(name: String) -> String {
                 rest = behind.strip_prefix("::").unwrap_or(behind);
             }
             None => {
-                out.push_str(word);
+                match word.strip_prefix(BINDING) {
+                    Some(names) => out.push_str(&format!("[{}]", names.replace(AND, ", "))),
+                    None => out.push_str(word),
+                }
                 if !word.is_empty() {
                     out.push_str(&std::mem::take(&mut module));
                 }
@@ -169,6 +212,12 @@ mod tests {
             ("_ZNK3fooUlTyT_E_clIiEEDaS0_", "_ZNK3fooUlT_E_clIiEEDaS0_"),
             ("_Z99short", "_Z99short"),
             ("_Z1fITkSt8integraliEvT_", "_Z1fIiEvT_"),
+            ("_Z1fITkN2ns1CEiEvT_", "_Z1fIiEvT_"),
+            ("_Z1fITkNSt1CEiEvT_", "_Z1fIiEvT_"),
+            ("_Z1fITkN2nsI", "_Z1fITkN2nsI"),
+            ("_ZNK3fooUlTniTyT0_E_clILi3EiEEDaS0_", "_ZNK3fooUlT0_E_clILi3EiEEDaS0_"),
+            ("_ZN2nsDC1a2bcEE", "_ZN2ns25__pf_binding_a__pf_and_bcE"),
+            ("_ZDCE", "_ZDCE"),
         ] {
             assert_eq!(rewritten(name).0, want);
         }
@@ -185,6 +234,7 @@ mod tests {
             ("__pf_literal__km(unsigned long long)", "operator\"\" _km(unsigned long long)"),
             ("foo::__pf_await_()", "foo::operator co_await()"),
             ("__pf_module_", "@"),
+            ("ns::__pf_binding_a__pf_and_bc", "ns::[a, bc]"),
         ] {
             assert_eq!(restored(name.to_owned()), want);
         }

@@ -375,7 +375,7 @@ impl Dsos {
 }
 
 /// Returns whether a kernel name denotes memory without a file of code. The last prefix is that of .NET's code.
-fn is_anonymous(name: &[u8]) -> bool {
+pub(crate) fn is_anonymous(name: &[u8]) -> bool {
     const STARTS: [&[u8]; 8] =
         [b"//anon", b"/dev/zero", b"/anon_hugepage", b"[stack", b"/SYSV", b"[heap]", b"[anon:", b"/memfd:doublemapper"];
     name.is_empty() || STARTS.iter().any(|start| name.starts_with(start))

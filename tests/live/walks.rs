@@ -327,6 +327,51 @@ fn plugins_that_take_turns_have_whole_stacks() {
     panic!("no tables were built");
 }
 
+/// A function that the program moves to memory without a file, as some do to have their text in huge pages.
+const MOVED: &str = r#"
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+static volatile unsigned long sink;
+__attribute__((noinline, aligned(4096), section(".moved"))) void work(int n) { for (int i = 0; i < n; i++) sink += i * i; }
+__attribute__((noinline)) void inner(int n) { volatile char pad[72]; pad[0] = 1; work(n + pad[0]); sink++; }
+__attribute__((noinline)) void outer(int n) { volatile char pad[200]; pad[0] = 1; inner(n + pad[0]); sink++; }
+int main(int argc, char **argv) {
+  char *copy = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  memcpy(copy, (void *)work, 4096);
+  mprotect(copy, 4096, PROT_READ | PROT_EXEC);
+  if (mremap(copy, 4096, 4096, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)work) == MAP_FAILED) return 1;
+  struct timespec now, end;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &end);
+  end.tv_sec += atoi(argv[1]);
+  do { outer(100000); clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now); } while (now.tv_sec < end.tv_sec);
+  return 0;
+}
+"#;
+
+/// The moved function has no name after the program has ended, but its callers do.
+#[test]
+fn code_that_was_moved_has_whole_stacks() {
+    let Some(stage) = stage() else { return };
+    let [source, moved, file] = ["moved.c", "moved", "moved.data"].map(|name| stage.dir.path().join(name));
+    std::fs::write(&source, MOVED).expect("source");
+    run(Command::new("cc").args(["-O2", "-fomit-frame-pointer", "-w", "-o"]).args([&moved, &source]));
+    with_time(&[2, 8, 30], |seconds| {
+        let mut record = program();
+        record.args(["record", "-q", "-e", "cpu-clock", "-F", "999", "--call-graph", "tables", "-o"]).arg(&file);
+        run(record.arg("--").arg(&moved).arg(seconds.to_string()));
+        let with = stacks(&file);
+        let later = &with[with.len() / 2..];
+        let is_whole = |stack: &&Vec<String>| {
+            stack.windows(3).any(|three| three == ["inner", "outer", "main"])
+                && stack.last().is_some_and(|name| name == "_start")
+        };
+        nearly_all((later.len(), later.iter().filter(is_whole).count()), "moved code")
+    });
+}
+
 /// The first writer after a full ring buffer reports the loss, which may be the BPF program.
 #[test]
 fn perf_reads_what_is_left_where_a_ring_was_full() {

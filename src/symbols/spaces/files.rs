@@ -9,6 +9,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::kernel::procfs;
 use crate::kernel::walk::{Mapping, Mark, RowRange, Store};
+use crate::session::dso::is_anonymous;
 use crate::symbols::bytes::Bytes;
 use crate::symbols::languages::NotWalked;
 use crate::symbols::languages::runtime_file::{LanguageVersion, RuntimeFile};
@@ -122,7 +123,7 @@ impl Files {
             let id = self.begin(key, name(), &bytes, store);
             return Some(self.make(id, &bytes, store));
         }
-        if map.inode == 0 {
+        if map.inode == 0 || is_anonymous(&map.name) {
             return None;
         }
         let recent = self.recent.get(map).and_then(|identity| self.known.get(&Key::File(identity)));

@@ -6,6 +6,7 @@ mod cpu_budget;
 mod files;
 mod interpreters;
 mod jit;
+mod moved_code;
 mod placement;
 pub(crate) mod process_events;
 mod startup;

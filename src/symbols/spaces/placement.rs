@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use crate::kernel::procfs;
 use crate::kernel::walk::{Mapping, Store};
+use crate::session::dso::is_anonymous;
 use crate::symbols::languages::runtime_file::RuntimeFile;
 
 use super::AddressSpaceTracker;
 use super::built_table::Id;
 use super::files::Files;
 use super::jit::{JitCode, JitSpans};
+use super::moved_code::MovedCode;
 
 /// Addresses from here on are the kernel's.
 const KERNEL: u64 = 1 << 63;
@@ -23,11 +25,20 @@ impl<S: Store> AddressSpaceTracker<S> {
     pub(super) fn place(&mut self, pid: i32, maps: &[procfs::ProcMapping], jit: Option<&JitCode>) -> PlacedProcess {
         let (mut mappings, mut of_files, mut files, mut spans) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut interpreter = self.likely_interpreter(pid, maps);
+        let mut all = None;
         for map in maps.iter().filter(|map| map.start < map.end && map.end < KERNEL) {
             let Some(id) = self.files.of(pid, map, &mut self.store) else {
-                match jit.and_then(|jit| jit.place(map, &mut self.store, &mut mappings)) {
-                    Some(own) => spans.extend(own),
-                    None => mappings.push(Mapping::without_rows(map.start, map.end)),
+                if let Some(own) = jit.and_then(|jit| jit.place(map, &mut self.store, &mut mappings)) {
+                    spans.extend(own);
+                } else if let Some((id, moved)) = self.moved_code(pid, map, &mut all) {
+                    hold(&mut self.files, id, &mut files);
+                    let first = mappings.len();
+                    interpreter = interpreter.or_else(|| self.files.interpreter(id, &moved.map));
+                    self.files.place(id, &moved.map, &mut mappings);
+                    let placed = mappings[first..].iter_mut().filter(|mapping| mapping.span.is_some());
+                    placed.for_each(|mapping| mapping.mark = Some(moved.mark));
+                } else {
+                    mappings.push(Mapping::without_rows(map.start, map.end));
                 }
                 continue;
             };
@@ -40,6 +51,19 @@ impl<S: Store> AddressSpaceTracker<S> {
         }
         self.files.is_urgent = false;
         PlacedProcess { mappings, of_files, files, jit_spans: JitSpans::new(spans), interpreter }
+    }
+
+    /// Returns the text of a file that memory without a file probably has, and the file's table. `all` are the mappings of
+    /// the process, once they were read.
+    fn moved_code(
+        &mut self,
+        pid: i32,
+        memory: &procfs::ProcMapping,
+        all: &mut Option<Vec<procfs::ProcMapping>>,
+    ) -> Option<(Id, MovedCode)> {
+        is_anonymous(&memory.name).then_some(())?;
+        let moved = MovedCode::of(pid, memory, all.get_or_insert_with(|| procfs::maps(pid)))?;
+        Some((self.files.of(pid, &moved.neighbour, &mut self.store)?, moved))
     }
 
     /// Returns the interpreter of a library with a usual name. Its frames do not wait for the rows of other files, so it

@@ -43,7 +43,7 @@ use crate::machine::sampler::HostView;
 use crate::machine::softirqs::Tracer;
 use crate::query::annotate::AnnotatedFunction;
 use crate::query::{Answer, Question};
-use crate::session::{Origin, TimeMark};
+use crate::session::{DsoKind, Origin, TimeMark};
 use crate::source::{Control, Info, Source, ViewFilter, Waker};
 use crate::symbols::code::Listing;
 use crate::symbols::{NameForm, SymbolOptions};
@@ -111,6 +111,11 @@ pub enum Request {
     Unmark(usize),
     /// Annotates a function: one with samples, or at an address of the DSO annotated last. Result: [`Notice::Listing`].
     List(AnnotatedFunction, Option<u64>),
+    /// Looks for the way to name a DSO's code, by its kind and path. The reply is a [`Notice::Reply`], if more is known than
+    /// these tell.
+    Remedy(DsoKind, Arc<str>),
+    /// Has a Java process write a map of its code's names. The reply is a [`Notice::Reply`].
+    PerfMap(i32),
     /// Sets the form of all names.
     Names(NameForm),
     /// Shows inlined functions as separate frames, or hides them.

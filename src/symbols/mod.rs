@@ -6,6 +6,7 @@
 pub mod bytes;
 pub mod code;
 pub mod debug_image;
+pub(crate) mod debug_package;
 pub mod dwarf;
 pub(crate) mod elf;
 pub mod jit;

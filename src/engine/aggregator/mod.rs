@@ -5,6 +5,7 @@ mod answers;
 mod budget;
 mod links;
 mod names;
+mod remedies;
 mod running_units;
 
 use std::sync::Arc;
@@ -343,6 +344,8 @@ impl Aggregator {
                 let _ = reply.send(self.all_unit_figures());
             }
             Request::List(target, at) => self.list(target, at),
+            Request::Remedy(kind, path) => self.find_remedy(kind, path),
+            Request::PerfMap(pid) => self.write_perf_map(pid),
             Request::Names(form) => self.rename(form),
             Request::Inlined(show) => {
                 self.names.hide_inlined = !show;

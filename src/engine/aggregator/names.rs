@@ -52,6 +52,13 @@ pub(super) struct NameRequests {
     listed: Option<DsoId>,
 }
 
+impl NameRequests {
+    /// Requests the names of JIT frames again, as if they were new.
+    pub(super) fn retry(&mut self, frames: Vec<FrameId>) {
+        self.jitted.extend(frames.into_iter().map(|frame| (frame, 0)));
+    }
+}
+
 fn unlooked(profile: &Profile, since: Option<(u32, u64)>) -> Vec<u32> {
     let len = profile.frames.len() as u32;
     match since.and_then(|(upto, names)| Some((upto, profile.renamed_since(names)?))) {

@@ -19,7 +19,7 @@ use crate::query::cpus::context::VECTORS;
 use crate::query::cpus::{self, CpuAnswer, CpuCounts};
 use crate::query::rows::busiest::{ProcessSamples, busiest};
 use crate::query::tree::symbol_stacks::{self, SymbolStacks};
-use crate::query::unnamed::name_remedy;
+use crate::query::unnamed::{UnnamedDso, name_remedy, process_of_jit};
 use crate::query::{Aggregate, Data};
 use crate::session::DsoKind;
 use crate::source::Info;
@@ -318,7 +318,9 @@ fn unnamed(data: Data<'_>, fold: &Aggregate) -> Vec<DigestUnnamed> {
     }
     let one = |(dso, (kind, acc)): (_, (_, Acc))| {
         let dso = data.session.dsos.get(dso);
-        let remedy = name_remedy(kind, &dso.path);
+        let task = process_of_jit(&dso.path).and_then(|pid| data.session.tasks().iter().rfind(|task| task.pid == pid));
+        let known = UnnamedDso { program: task.map(|task| &*task.program), ..UnnamedDso::default() };
+        let remedy = name_remedy(kind, &dso.path, known);
         DigestUnnamed { dso: dso.path.to_string(), share: acc.percent_of(&whole), remedy }
     };
     let mut list: Vec<DigestUnnamed> = list.into_iter().map(one).filter(|one| one.share >= LEAST).collect();

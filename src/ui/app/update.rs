@@ -276,10 +276,15 @@ fn needs_all(action: &StartupAction) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::Request;
+    use crate::profile::frames::SymState;
+    use crate::query::TopLine;
+    use crate::query::answer::ViewAnswer;
     use crate::query::time_range::TimeRange;
+    use crate::session::DsoKind;
     use crate::source::Info;
     use crate::ui::input::commands::table::parse;
-    use crate::ui::state::Start;
+    use crate::ui::state::{Level, Start, Tab};
 
     #[test]
     fn a_copy_in_tmux_names_its_option() {
@@ -294,6 +299,41 @@ mod tests {
         app.model.go_to_clock_range(&TimeRange::parse("1,2").expect("a range")[0], "1,2");
         let said = app.model.frame.status.as_ref().map(|(_, text)| text.as_str());
         assert_eq!(said, Some("1,2: no samples of that time, only of 100.000–104.000 s"));
+    }
+
+    /// Code without names leads to its remedy, and to the command that names code of Java, which is asked first.
+    #[test]
+    fn code_without_names_leads_to_its_remedy() {
+        let line = TopLine {
+            sym: "0x1".into(),
+            dso_path: "/tmp/perf-4344.map".into(),
+            kind: DsoKind::Anon,
+            state: SymState::Unknown,
+            own_percent: 50.0,
+            ..TopLine::staged(1)
+        };
+        let view = ViewAnswer { lines: vec![line], ..ViewAnswer::default() };
+        let mut app = App::new(Info::default(), Start::default());
+        app.model.frame.tab = Tab::Top;
+        app.set_answer(Arc::new(Answer { view, ..Answer::default() }));
+        app.go_to_banner();
+        let is_request = |effect: &Effect| matches!(effect, Effect::Engine(Request::Remedy(DsoKind::Anon, path)) if &**path == "/tmp/perf-4344.map");
+        assert!(app.model.effects.iter().any(is_request));
+        let said = app.model.frame.status.as_ref().map(|(_, text)| text.clone()).unwrap_or_default();
+        assert!(said.contains("jcmd 4344 Compiler.perfmap"), "{said}");
+        assert_eq!(app.model.process_of_jit(), "4344");
+        let runs = |app: &App, pid: i32| {
+            app.model
+                .effects
+                .iter()
+                .any(|effect| matches!(effect, Effect::Engine(Request::PerfMap(own)) if *own == pid))
+        };
+        for wrong in ["", "x", "0", "-7"] {
+            app.model.write_perf_map(wrong);
+            assert!(app.model.frame.status.as_ref().is_some_and(|(level, _)| *level == Level::Error), "{wrong}");
+        }
+        app.model.write_perf_map(" 4344 ");
+        assert!(runs(&app, 4344) && !runs(&app, 0) && !runs(&app, -7));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The message above the screens: the most urgent problem, and the key that leads to it.
 
+use crate::engine::Request;
 use crate::event::CallGraph;
 use crate::event::callgraph::MAX_STACK;
 use crate::machine::deadlocks::Deadlock;
@@ -7,7 +8,7 @@ use crate::machine::findings::{CpuFinding, FindingKind};
 use crate::panel::unit::percent;
 use crate::profile::frames::SymState;
 use crate::query::TopLine;
-use crate::query::unnamed::name_remedy;
+use crate::query::unnamed::{UnnamedDso, name_remedy, process_of_jit};
 use crate::session::{DsoKind, Origin};
 use crate::ui::state::{BannerSubject, Model, Tab};
 
@@ -136,7 +137,28 @@ impl Model {
         };
         self.top.go(at, &answer);
         let line = &answer.view.lines[at];
-        let remedy = name_remedy(line.kind, path);
+        let (remedy, kind) = (name_remedy(line.kind, path, UnnamedDso::default()), line.kind);
         self.say(format!("{}: {remedy}", self.why_unnamed(line)));
+        // The engine knows the program and its package, and replies if that helps.
+        self.request(Request::Remedy(kind, path.into()));
+    }
+
+    /// Returns the process of the JIT code under the cursor; empty for other code.
+    pub(crate) fn process_of_jit(&self) -> String {
+        let line = self.line().filter(|line| line.kind == DsoKind::Anon);
+        line.and_then(|line| process_of_jit(&line.dso_path)).map_or_else(String::new, |pid| pid.to_string())
+    }
+
+    /// Requests the names of a Java process's code from the process.
+    pub(crate) fn write_perf_map(&mut self, pid: &str) {
+        match pid.trim().parse::<i32>() {
+            Ok(pid) if pid > 0 => {
+                self.say(format!("jcmd {pid} Compiler.perfmap …"));
+                self.request(Request::PerfMap(pid));
+            }
+            _ => {
+                self.error(format!("'{}' is not a process ID; the pid column has those of Java processes", pid.trim()))
+            }
+        }
     }
 }

@@ -121,6 +121,10 @@ commands! { SESSION "Session" {
         says "pid process target follow container"
         (Argument::of("all|pid N|comm name|container name", "sample", ArgumentKind::Target))
         => Asked(|app, text| app.model.control(Control::Target(text)), |_| String::new());
+    PERF_MAP "perf-map" ["alt-j"] "name a Java process's JIT code now (jcmd Compiler.perfmap)"
+        says "java jit symbols jcmd"
+        (Argument::of("pid", "run jcmd PID Compiler.perfmap for the process", ArgumentKind::Text))
+        => Asked(|app, pid| app.model.write_perf_map(&pid), |model| model.process_of_jit());
     PAUSE "pause" ["r p"] "pause all events, or resume them" => Plain(|app| app.model.pause_all());
     CAPTURE "capture" ["F"] "record only what matches from now on"
         (Argument::of("filter", "record only", ArgumentKind::Capture).or_nothing())

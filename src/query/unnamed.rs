@@ -2,7 +2,7 @@
 
 use crate::session::DsoKind;
 
-/// What is known of a DSO without names, in addition to its kind and path.
+/// Facts about a DSO without names, in addition to its kind and path.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct UnnamedDso<'a> {
     /// The program of the process that has it.

@@ -153,7 +153,7 @@ fn functions_that_are_optimized_have_lines() {
         lines.next()?.trim().rsplit_once("chain.js:")?.1.parse::<u64>().ok()
     };
     let mut found: Vec<u64> = text.split("\n\n").filter_map(line).collect();
-    // Before it is optimized, it has none.
+    // Its frames have lines once it is optimized.
     let found = found.split_off(found.len() / 2);
     let of = |wanted: u64| found.iter().filter(|line| **line == wanted).count();
     let (first, second) = (of(FIRST), of(SECOND));

@@ -276,7 +276,6 @@ fn needs_all(action: &StartupAction) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::Request;
     use crate::profile::frames::SymState;
     use crate::query::TopLine;
     use crate::query::answer::ViewAnswer;
@@ -284,7 +283,7 @@ mod tests {
     use crate::session::DsoKind;
     use crate::source::Info;
     use crate::ui::input::commands::table::parse;
-    use crate::ui::state::{Level, Start, Tab};
+    use crate::ui::state::{Level, Start};
 
     #[test]
     fn a_copy_in_tmux_names_its_option() {

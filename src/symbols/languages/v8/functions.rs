@@ -39,7 +39,7 @@ struct Scope {
     range: Option<(u32, u32)>,
 }
 
-/// What is known of the engine of a process.
+/// Facts about the engine of a process that several functions need.
 #[derive(Debug, Default)]
 pub(crate) struct V8Process {
     /// The process, and the user who runs it.
@@ -152,7 +152,7 @@ impl V8Layout {
         (before < ends.len()).then_some(before as u32 + 1)
     }
 
-    /// Returns the last characters of the lines of a script, which the engine knows only after it was asked for a line.
+    /// Returns the last characters of the lines of a script. The engine has them after its first request for a line.
     fn line_ends(&self, script: u64, text: u64, memory: &impl ProcessMemory) -> Option<Vec<u32>> {
         let ends = self.field(script, self.script_lines.into(), memory)?;
         let is_array = number(ends).is_none() && self.kind(ends, memory)? == self.types.array;

@@ -11,7 +11,7 @@ pub(super) struct SourcePosition {
 
 impl SourcePosition {
     pub(super) fn of(word: u64) -> Self {
-        // The lowest bit is set for other files than scripts, and 0 is no character.
+        // The lowest bit is set for other files than scripts. Characters count from 1; 0 stands for an unknown one.
         let character = (word >> 1 & 0x3fff_ffff) as u32;
         Self { call: (word >> 31) as u16, character: character.checked_sub(1).filter(|_| word & 1 == 0) }
     }

@@ -8,8 +8,8 @@ pub(crate) mod program;
 pub(crate) mod section;
 
 use object::elf::{
-    FileHeader32, FileHeader64, SHN_UNDEF, STB_LOCAL, STB_WEAK, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, STT_OBJECT, Sym32,
-    Sym64, SymbolBind, SymbolSection as SectionIndex, SymbolType,
+    FileHeader32, FileHeader64, SHN_LORESERVE, SHN_UNDEF, STB_LOCAL, STB_WEAK, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE,
+    STT_OBJECT, Sym32, Sym64, SymbolBind, SymbolSection as SectionIndex, SymbolType,
 };
 use object::read::elf::FileHeader;
 use object::{Endianness, Object, ObjectSection, pod};
@@ -181,7 +181,10 @@ impl<'d> Symbols<'d> {
     fn is_function(&self, sym: &ElfSym) -> bool {
         let is_code = match sym.kind {
             STT_FUNC | STT_GNU_IFUNC => sym.section != SHN_UNDEF,
-            STT_NOTYPE => self.text.get(usize::from(sym.section.0)).copied().unwrap_or(false),
+            // From this number on, they do not stand for sections.
+            STT_NOTYPE if sym.section.0 < SHN_LORESERVE => {
+                self.text.get(usize::from(sym.section.0)).copied().unwrap_or(false)
+            }
             _ => false,
         };
         is_code && sym.name != 0 && (sym.name as usize) < self.names.len()
@@ -274,9 +277,10 @@ pub(crate) fn kernel(
     Ok((table, text, build_id(&file)))
 }
 
-/// The limits of segments, and of sections and segments in total. No executable has more.
+/// The limits of segments, and of sections and segments in total. Files whose functions have a section each have some
+/// ten thousand.
 pub(super) const MAX_SEGMENTS: usize = 256;
-const MAX_PARTS: u32 = 0xffff;
+const MAX_PARTS: u32 = 1 << 18;
 /// The limit of a symbol table's size, relative to its functions' memory budget.
 const SYMBOLS_FOR_ONE: u64 = 8;
 
@@ -308,6 +312,42 @@ mod tests {
         // Linked at a fixed address, far from its offset in the file.
         assert!(main.start >= 0x40_0000 && table.find(main.start + 1).is_some_and(|s| s.name == b"main"));
         assert!(text.is_some() && id.is_some());
+    }
+
+    /// Their number does not fit the header.
+    #[test]
+    fn a_file_with_many_sections_is_read() {
+        let with_sections = |count: u32| {
+            let mut bytes = map(SPIN).to_vec();
+            let half = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
+            let (known, names) = (usize::from(half(0x3c)), u32::from(half(0x3e)));
+            let old = u64::from_le_bytes(bytes[0x28..0x30].try_into().expect("8 bytes")) as usize;
+            let mut table = bytes[old..old + 64 * known].to_vec();
+            // The first section has the count and the section of names.
+            table[32..40].copy_from_slice(&u64::from(count).to_le_bytes());
+            table[40..44].copy_from_slice(&names.to_le_bytes());
+            table.resize(64 * 70_000, 0);
+            bytes.resize(bytes.len().next_multiple_of(8), 0);
+            let new = bytes.len() as u64;
+            bytes[0x28..0x30].copy_from_slice(&new.to_le_bytes());
+            bytes[0x3c..0x3e].fill(0);
+            bytes.extend(table);
+            Bytes::from(bytes)
+        };
+        let (file, own) = (with_sections(70_000), map(SPIN));
+        let frames = |bytes: &Bytes| {
+            let program = program::ElfProgram::of(bytes).expect("a program");
+            program.section(".eh_frame").map(|section| section.address)
+        };
+        assert!(frames(&file).is_some() && frames(&file) == frames(&own));
+        let functions = |bytes: &Bytes| {
+            let image = Image::of(bytes.clone()).expect("elf");
+            let mut purse = UnpackBudget::new(1 << 28);
+            symbols(bytes, SymbolSection::All, &image.segments, false, &mut purse).expect("symbols").len()
+        };
+        assert!(functions(&own) > 1 && functions(&file) == functions(&own));
+        let many = MAX_PARTS + 1;
+        assert!(matches!(parse(&with_sections(many)), Err(ElfError::Parts(parts)) if parts == many));
     }
 
     #[test]

@@ -15,6 +15,7 @@ use crate::session::{Dso, DsoId, DsoKind, MapId};
 use crate::symbols::Symbolized;
 use crate::symbols::jit::reuse::untagged;
 use crate::symbols::lines::{InlinedFrame, SourceLine};
+use crate::symbols::objects::unmarked;
 
 use super::index::HashIndex;
 use super::marks::{MarkedSet, Marks};
@@ -78,13 +79,19 @@ impl Sym {
     }
 
     /// Returns the function; `0x…` (16 digits) if it is finally unknown, `dso …` while it is being symbolized. All
-    /// pending addresses of a DSO have the same name.
+    /// pending addresses of a DSO have the same name, and so have all unknown ones of a JIT's code.
     pub(crate) fn name(&self) -> Cow<'_, str> {
         match &self.function {
             Some(name) => Cow::Borrowed(name),
             None if self.state == SymState::Sought => Cow::Owned(format!("{} …", self.dso_name)),
+            None if self.is_any_code() => Cow::Borrowed(UNNAMED_CODE),
             None => Cow::Owned(format!("{:#018x}", self.start)),
         }
+    }
+
+    /// Returns whether it stands for all code of a JIT that has no names.
+    fn is_any_code(&self) -> bool {
+        (self.kind, self.state, self.start) == (DsoKind::Anon, SymState::Unknown, ANY_CODE)
     }
 
     /// Returns whether it has no name of its own: only bounds, an address, or a mark that its name was not read.
@@ -188,6 +195,10 @@ pub(crate) struct TextPlace {
 /// The suffix of an inlined function's name, as in perf's call chains.
 pub(crate) const INLINED: &str = " (inlined)";
 
+/// The row of a JIT's code without names: each address would be a row otherwise. Its start is that of no code.
+const UNNAMED_CODE: &str = "0x… (code without names)";
+const ANY_CODE: u64 = 0;
+
 /// The frame has no symbol yet, not even a provisional one.
 const NONE: u32 = u32::MAX;
 
@@ -278,6 +289,9 @@ impl Frames {
             Some(f) => {
                 let state = if f.is_symbol { SymState::Known } else { SymState::Bounded };
                 self.known(dso, f.start..f.end, f.name, state)
+            }
+            None if dso.kind == DsoKind::Anon && unmarked(at).is_none() => {
+                self.nameless(dso, ANY_CODE, SymState::Unknown)
             }
             None => {
                 let is_moved = self.unknown_as_sampled && dso.kind.is_kernel() && self.get(frame).caller;

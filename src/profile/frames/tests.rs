@@ -42,6 +42,24 @@ impl Stage {
 }
 
 #[test]
+fn code_of_a_jit_without_names_is_one_row() {
+    let mut s = stage();
+    let jit = s.session.dsos.named("/tmp/perf-7.map", DsoKind::Anon);
+    s.frames.wanted(&s.session.dsos);
+    for (frame, ip) in [(0, 0x10), (1, 0x20)] {
+        s.frames.set(FrameId(frame), &jit, ip, None);
+    }
+    let data = crate::symbols::objects::data_address(0x30);
+    s.frames.set(FrameId(2), &jit, data, None);
+    assert_eq!(s.names()[..2], [UNNAMED_CODE; 2]);
+    assert_eq!(s.frames.sym_of(FrameId(0)), s.frames.sym_of(FrameId(1)));
+    assert!(s.names()[2].starts_with("0x") && s.names()[2] != UNNAMED_CODE, "variables keep their addresses");
+    // Its map came later.
+    s.frames.set(FrameId(1), &jit, 0x20, found(0x20, "loop"));
+    assert_eq!(s.names()[..2], [UNNAMED_CODE, "loop"]);
+}
+
+#[test]
 fn a_name_is_sought_once_and_then_known_or_not() {
     let mut s = stage();
     assert_eq!(ids(s.frames.wanted(&s.session.dsos)), [0, 1, 2]);

@@ -440,7 +440,7 @@ fn split(program: &Path) -> (std::collections::BTreeSet<String>, Vec<String>) {
 #[test]
 fn functions_that_were_split_off_are_found() {
     let whole = ["inner true", "outer true"].map(str::to_owned).into();
-    for name in ["names/split", "names/packed"] {
+    for name in ["names/split", "names/packed", "names/packed5"] {
         let (found, problems) = split(&data(name));
         assert_eq!((&found, problems.as_slice()), (&whole, &[][..]), "{name}");
     }

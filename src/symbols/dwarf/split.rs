@@ -123,7 +123,8 @@ impl SplitFiles {
         path.push(".dwp");
         let bytes = self.take(&places, Path::new(&path))?;
         let file = elf::parse(&bytes).ok()?;
-        let sections = self.sections(&file, &bytes, |one| DwarfPackageSections::load(one))?;
+        // The index has the part of each section that belongs to a unit, also of those that are not read.
+        let sections = self.sections(&file, &bytes, &[], |one| DwarfPackageSections::load(one))?;
         Some((sections, Shape::of(&file).endian))
     }
 
@@ -137,7 +138,7 @@ impl SplitFiles {
         std::iter::once(compiled).chain(beside).find_map(|path| {
             let bytes = self.take(&places, &path)?;
             let file = elf::parse(&bytes).ok()?;
-            let sections = self.sections(&file, &bytes, |one| DwarfSections::load(one))?;
+            let sections = self.sections(&file, &bytes, &UNREAD, |one| DwarfSections::load(one))?;
             let endian = Shape::of(&file).endian;
             let mut dwarf = sections.borrow(|part| EndianSlice::new(part, endian));
             dwarf.make_dwo(&load.parent);
@@ -161,11 +162,12 @@ impl SplitFiles {
         &self,
         file: &elf::Elf<'_>,
         bytes: &Bytes,
+        unread: &[SectionId],
         load: impl FnOnce(&mut dyn FnMut(SectionId) -> Result<Part, SectionError>) -> Result<S, SectionError>,
     ) -> Option<S> {
         let mut purse = UnpackBudget::new(self.left.get());
         let mut one = |id: SectionId| {
-            let name = id.dwo_name().filter(|_| !UNREAD.contains(&id));
+            let name = id.dwo_name().filter(|_| !unread.contains(&id));
             let section = name.and_then(|name| file.section_by_name(name));
             let part = section.map(|section| Part::of(bytes, &section, &mut purse)).transpose()?;
             Ok(part.flatten().unwrap_or_default())

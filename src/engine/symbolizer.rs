@@ -28,6 +28,8 @@ pub struct WantedName {
     pub dso: Arc<Dso>,
     /// The address in the DSO's symbol table; for a caller, that of the call.
     pub at: u64,
+    /// How many of the newest samples were in the DSO.
+    pub samples: u32,
 }
 
 /// Frames to name; `epoch` is that of the profile whose ids they have.
@@ -132,12 +134,14 @@ impl Waiting {
     }
 
     /// Returns the frames to look up next: all whose file has been read, or else those of a file to read: the kernel's
-    /// first, then the file with the most waiting frames.
+    /// first, then the file with the most samples, and the one with the most waiting frames.
     fn portion(&mut self, has_read: impl Fn(&Dso) -> bool) -> Vec<WantedName> {
         let mut portion = Vec::new();
         let rank = |list: &[WantedName]| {
             let dso = &list[0].dso;
-            (has_read(dso), dso.kind.is_kernel(), list.len(), std::cmp::Reverse(dso.id))
+            // Later requests count newer samples.
+            let samples = list.last().map_or(0, |newest| newest.samples);
+            (has_read(dso), dso.kind.is_kernel(), samples, list.len(), std::cmp::Reverse(dso.id))
         };
         while portion.len() < PORTION {
             let Some((id, ready)) =
@@ -285,7 +289,7 @@ mod tests {
         let many = |dso: &Dso, count: u32| {
             let dso = Arc::new(dso.clone());
             (0..count)
-                .map(move |at| WantedName { frame: FrameId(at), dso: dso.clone(), at: at.into() })
+                .map(move |at| WantedName { frame: FrameId(at), dso: dso.clone(), at: at.into(), samples: 0 })
                 .collect::<Vec<_>>()
         };
         let job = |epoch, frames| LookupJob { epoch, frames, ..LookupJob::default() };
@@ -303,6 +307,11 @@ mod tests {
         let expected = [[2, 0, 0, 0], [0, 2, 0, 0], [0, 0, 512, 0], [0, 0, 88, 0], [0, 0, 0, 3], [0; 4]];
         assert_eq!(order, expected);
         assert!(waiting.is_empty());
+        // A hot file with few addresses goes before a cold one with many.
+        let hot = |count| many(&small, count).into_iter().map(|wanted| WantedName { samples: 9, ..wanted });
+        waiting.add(job(0, many(&large, 40).into_iter().chain(hot(2)).collect()));
+        let next = [(); 2].map(|()| waiting.portion(|_| false).first().map(|wanted| wanted.dso.id));
+        assert_eq!(next, [Some(small.id), Some(large.id)]);
         waiting.add(job(0, many(&large, 4)));
         let stale = waiting.add(job(1, many(&small, 1))).map(|(epoch, frames)| (epoch, frames.len()));
         assert_eq!((stale, waiting.portion(|_| true).len(), waiting.epoch), (Some((0, 4)), 1, 1));

@@ -9,7 +9,7 @@ use crate::engine::Notice;
 use crate::engine::fetch::Fetched;
 use crate::engine::symbolizer::{FoundLines, ListJob, LookedUp, LookupJob, WantedName};
 use crate::kernel::monotonic_ns;
-use crate::profile::{FrameId, Profile, SymId};
+use crate::profile::{FrameId, NodeId, Profile, SiteId, SymId};
 use crate::query::annotate::{self, AnnotatedFunction};
 use crate::query::answer::{Answer, BrokenStacks};
 use crate::record::kinds::BuildId;
@@ -85,10 +85,31 @@ impl Aggregator {
         if frames.is_empty() {
             return;
         }
-        let frames: Vec<WantedName> = frames.iter().map(|frame| self.wanted(*frame)).collect();
+        let samples = self.newest_samples();
+        let wanted = |frame: &FrameId| {
+            let wanted = self.wanted(*frame);
+            WantedName { samples: samples.get(&wanted.dso.id).copied().unwrap_or(0), ..wanted }
+        };
+        let frames: Vec<WantedName> = frames.iter().map(wanted).collect();
         self.names.sought += frames.len();
         let epoch = self.ingest.core().profile.epoch();
         let _ = self.links.symbolizer.jobs.send(LookupJob { epoch, frames, ..LookupJob::default() });
+    }
+
+    /// Returns how many of the newest samples were in each DSO.
+    fn newest_samples(&self) -> FxHashMap<DsoId, u32> {
+        const NEWEST: u64 = 2048;
+        let core = self.ingest.core();
+        let (profile, dsos) = (&core.profile, &core.session.dsos);
+        let mut samples = FxHashMap::default();
+        for (chunk, range) in profile.between(profile.end().saturating_sub(NEWEST), profile.end()) {
+            let stacks = chunk.site[range].iter().map(|site| profile.sites.get(SiteId(*site)).stack);
+            for stack in stacks.filter(|stack| *stack != NodeId::ROOT) {
+                let map = profile.frames.get(profile.trie.frame(stack)).map;
+                *samples.entry(dsos.map_of(map).dso).or_default() += 1;
+            }
+        }
+        samples
     }
 
     fn wanted(&mut self, frame: FrameId) -> WantedName {
@@ -104,7 +125,7 @@ impl Aggregator {
         let known = dsos[slot].take().filter(|dso| dso.via == now.via && dso.dump == now.dump);
         let dso = known.unwrap_or_else(|| Arc::new(now.clone()));
         dsos[slot] = Some(dso.clone());
-        WantedName { frame, dso, at }
+        WantedName { frame, dso, at, samples: 0 }
     }
 
     /// Requests names again that a JIT may have published in the meantime.

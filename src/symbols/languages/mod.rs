@@ -29,6 +29,8 @@ pub(crate) enum NotWalked {
     Version,
     #[error("a build without the global lock is not supported")]
     FreeThreaded,
+    #[error("a build with thread safety (ZTS) is not supported")]
+    ThreadSafe,
     #[error("this user may not read its memory")]
     Unreadable,
     #[error("none of its threads runs the interpreter")]
@@ -52,6 +54,7 @@ impl NotWalked {
             Self::Version if language == Language::JavaScript => "Start the program with node --perf-basic-prof.",
             Self::Version => "Run the program with CPython 3.8 to 3.13, or 3.12 and later with python -X perf.",
             Self::FreeThreaded => "Run the program with a build that has the lock: python3.13, not python3.13t.",
+            Self::ThreadSafe => "Run the program with a build of PHP without thread safety (NTS).",
             Self::Unreadable => "Run as root or as the user of the process; see kernel.yama.ptrace_scope.",
             Self::NotBegun | Self::Delayed | Self::NoRoom => "Try again when the program runs.",
             Self::NotFound if language == Language::JavaScript => "Start the program with node --perf-basic-prof.",

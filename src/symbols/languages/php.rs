@@ -60,16 +60,21 @@ impl PhpFile {
     /// Recognizes PHP by its symbols; `None` for other files. Returns its version; fails if the types of that are
     /// unknown.
     pub(super) fn of(program: &ElfProgram<'_>) -> Option<((u8, u8), Result<Self, NotWalked>)> {
-        let (mut globals, mut execute) = (None, None);
+        let (mut globals, mut execute, mut has_offset) = (None, None, false);
         let prefixes: &[&[u8]] = &[b"zend", b"php", b"_z", b"zif", b"_php"];
         // The linker may have merged the marker with the end of a longer name.
         let counts = dynamic_symbols(program, b"execute_ex\0", prefixes, |name, address, size| match name {
             b"executor_globals" if size > FRAME => globals = Some(address),
+            b"executor_globals_offset" => has_offset = true,
             b"execute_ex" if size > 0 => execute = Some((address, size)),
             _ => {}
         })?;
-        let (globals, execute) = (globals?, execute?);
+        let (globals, execute) = (place(globals, has_offset)?, execute?);
         let version = version(program.elf.as_ref()?.section_by_name(".rodata")?.data().ok()?)?;
+        let globals = match globals {
+            Ok(globals) => globals,
+            Err(why) => return Some((version, Err(why))),
+        };
         let Some((layout, (operations, list))) = known(version).zip(lines::known(version)) else {
             return Some((version, Err(NotWalked::Version)));
         };
@@ -98,6 +103,12 @@ impl PhpFile {
     }
 }
 
+/// Returns where the globals are. With thread safety each thread has its own, at an offset that is a variable; `None` if
+/// there is neither.
+fn place(globals: Option<u64>, has_offset: bool) -> Option<Result<u64, NotWalked>> {
+    globals.map(Ok).or(has_offset.then_some(Err(NotWalked::ThreadSafe)))
+}
+
 /// Reads the lines of a function in memory that has these bytes.
 pub(super) fn read_untrusted(bytes: &[u8]) {
     if let Some((layout, (operations, list))) = known((8, 2)).zip(lines::known((8, 2))) {
@@ -116,6 +127,13 @@ fn version(rodata: &[u8]) -> Option<(u8, u8)> {
 mod tests {
     use super::*;
     use crate::symbols::bytes::Bytes;
+
+    #[test]
+    fn a_build_with_thread_safety_is_named() {
+        assert_eq!(place(Some(7), false), Some(Ok(7)));
+        assert_eq!(place(None, true), Some(Err(NotWalked::ThreadSafe)));
+        assert_eq!(place(None, false), None);
+    }
 
     #[test]
     fn versions_are_those_of_the_response_header() {

@@ -8,6 +8,7 @@ pub(crate) mod call_sums;
 pub(crate) mod file_error;
 pub mod files;
 pub(crate) mod hit_sums;
+mod in_time;
 pub(crate) mod kernel_symbols;
 pub mod machine;
 pub mod perf_event;

@@ -6,11 +6,13 @@ use std::io;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::OnceLock;
+use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, statat};
 
 use super::file_error::at;
+use super::in_time::in_time;
 use super::machine::host::{ProcFile, ticks_per_second};
 use super::{procmap, thread_cpu_ns};
 
@@ -365,7 +367,7 @@ pub(crate) fn vdso() -> io::Result<Vec<u8>> {
 /// Reads a mapping of a process, or its first part where it is large.
 pub(crate) fn memory_of(pid: i32, map: &ProcMapping) -> io::Result<Vec<u8>> {
     const MOST: u64 = 1 << 20;
-    memory(pid, map.start, map.end.saturating_sub(map.start).min(MOST) as usize)
+    memory_in_time(pid, map.start, map.end.saturating_sub(map.start).min(MOST) as usize)
 }
 
 pub(crate) fn link(path: &str) -> Option<String> {
@@ -492,6 +494,13 @@ pub(crate) fn memory(pid: i32, address: u64, len: usize) -> io::Result<Vec<u8>> 
         open_memory(tid)?.read_exact_at(&mut bytes, address)?;
         Ok(bytes)
     })
+}
+
+/// Returns a part of a process's memory like [`memory`]. Fails if the process delays its reader.
+pub(crate) fn memory_in_time(pid: i32, address: u64, len: usize) -> io::Result<Vec<u8>> {
+    static RUNNING: AtomicUsize = AtomicUsize::new(0);
+    const PATIENCE: Duration = Duration::from_millis(500);
+    in_time(&RUNNING, PATIENCE, move || memory(pid, address, len))
 }
 
 /// Opens the memory of a process, of the program that it executes now.

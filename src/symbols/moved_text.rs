@@ -139,7 +139,7 @@ fn is_equal(pid: i32, map: &ProcMapping, id: &FileId, (start, end): (u64, u64), 
     let Ok(file) = door::mapped(pid, map.start, map.end) else { return false };
     let mut stored = vec![0; len];
     let is_read = same_file::has_inode(&file, id) && file.read_exact_at(&mut stored, start).is_ok();
-    len > 0 && is_read && procfs::memory(pid, start.wrapping_add(bias), len).is_ok_and(|held| held == stored)
+    len > 0 && is_read && procfs::memory_in_time(pid, start.wrapping_add(bias), len).is_ok_and(|held| held == stored)
 }
 
 #[cfg(test)]

@@ -111,8 +111,8 @@ pub enum Request {
     Unmark(usize),
     /// Annotates a function: one with samples, or at an address of the DSO annotated last. Result: [`Notice::Listing`].
     List(AnnotatedFunction, Option<u64>),
-    /// Looks for the way to name a DSO's code, by its kind and path. The reply is a [`Notice::Reply`], if more is known than
-    /// these tell.
+    /// Looks for the way to name a DSO's code, by its kind and path. The reply is a [`Notice::Reply`], if more is known
+    /// than these tell.
     Remedy(DsoKind, Arc<str>),
     /// Has a Java process write a map of its code's names. The reply is a [`Notice::Reply`].
     PerfMap(i32),

@@ -41,8 +41,8 @@ fn package_of(lists: &Path, path: &str) -> Option<String> {
     None
 }
 
-/// Returns the package of debug symbols of another package. Those of the C library and of Python are older than the usual
-/// names.
+/// Returns the package of debug symbols of another package. Those of the C library and of Python are older than the
+/// usual names.
 fn debug_package(package: &str) -> String {
     let is_older = package == "libc6" || package.starts_with("python3") || package.starts_with("libpython3");
     match package.strip_prefix("lib").filter(|_| package.starts_with("libpython3")) {

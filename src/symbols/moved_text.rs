@@ -82,8 +82,8 @@ impl MovedText {
     }
 }
 
-/// Returns the offset in a file of an address in its text, given a mapping of another part: parts may have other distances
-/// in memory than in the file. `None` if the file has no text there.
+/// Returns the offset in a file of an address in its text, given a mapping of another part: parts may have other
+/// distances in memory than in the file. `None` if the file has no text there.
 pub(super) fn text_offset(file: &[u8], neighbour: &ProcMapping, addr: u64) -> Option<u64> {
     const PAGE: u64 = 4096;
     let program = ElfProgram::of(file).ok()?;

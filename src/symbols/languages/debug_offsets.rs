@@ -16,8 +16,8 @@ pub(super) struct Tree {
 pub(super) const BYTES: usize = 8 * 48;
 const COOKIE: &[u8] = b"xdebugpy";
 
-/// Parses the table of this minor version. Fails if it is another's, if its values cannot be true, or if the build has no
-/// global lock: then all objects have other heads, and code has an array of copies of its instructions.
+/// Parses the table of this minor version. Fails if it is another's, if its values cannot be true, or if the build has
+/// no global lock: then all objects have other heads, and code has an array of copies of its instructions.
 pub(super) fn parse(minor: u8, bytes: &[u8]) -> Result<(RuntimeLayout, Tree), NotWalked> {
     const FREE_THREADED: usize = 2;
     if minor == 13 && word(bytes, FREE_THREADED) == Some(1) {

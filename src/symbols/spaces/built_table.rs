@@ -1,5 +1,5 @@
-//! Builds a file's rows from its bytes. Two threads build those that no sample waits for: one those of large files, so that
-//! other files, such as the C library of an interpreter, do not wait for them.
+//! Builds a file's rows from its bytes. Two threads build those that no sample waits for: one those of large files, so
+//! that other files, such as the C library of an interpreter, do not wait for them.
 
 use std::hash::BuildHasher;
 use std::io;

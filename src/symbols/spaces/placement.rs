@@ -53,8 +53,8 @@ impl<S: Store> AddressSpaceTracker<S> {
         PlacedProcess { mappings, of_files, files, jit_spans: JitSpans::new(spans), interpreter }
     }
 
-    /// Returns the text of a file that memory without a file probably has, and the file's table. `all` are the mappings of
-    /// the process, once they were read.
+    /// Returns the text of a file that memory without a file probably has, and the file's table. `all` are the mappings
+    /// of the process, once they were read.
     fn moved_code(
         &mut self,
         pid: i32,

@@ -316,7 +316,10 @@ mod tests {
         app.model.frame.tab = Tab::Top;
         app.set_answer(Arc::new(Answer { view, ..Answer::default() }));
         app.go_to_banner();
-        let is_request = |effect: &Effect| matches!(effect, Effect::Engine(Request::Remedy(DsoKind::Anon, path)) if &**path == "/tmp/perf-4344.map");
+        let is_request = |effect: &Effect| match effect {
+            Effect::Engine(Request::Remedy(kind, path)) => (*kind, &**path) == (DsoKind::Anon, "/tmp/perf-4344.map"),
+            _ => false,
+        };
         assert!(app.model.effects.iter().any(is_request));
         let said = app.model.frame.status.as_ref().map(|(_, text)| text.clone()).unwrap_or_default();
         assert!(said.contains("jcmd 4344 Compiler.perfmap"), "{said}");

@@ -95,8 +95,8 @@ fn version(rodata: &[u8]) -> Option<(u8, u8)> {
 }
 
 impl CodeNames {
-    /// Reads the functions of a frame of JavaScript, with the lines that are executed as far as the code has them; `None`
-    /// if they are gone or unknown. Learns the type of the objects that hold code, and the lines of scripts.
+    /// Reads the functions of a frame of JavaScript, with the lines that are executed as far as the code has them;
+    /// `None` if they are gone or unknown. Learns the type of the objects that hold code, and the lines of scripts.
     pub(super) fn of_script(
         frame: GeneratedFrame,
         layout: &V8Layout,

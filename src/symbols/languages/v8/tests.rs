@@ -222,8 +222,8 @@ fn strings_of_several_parts_are_read() {
     assert_eq!([endless, slice_of_itself, smi(3), map_of(2), 0].map(read), [const { None }; 5]);
 }
 
-/// Positions: in the function itself at the third character, in the first inlined call without a character, in the second
-/// one at the 24th character, and there in a file that is not a script.
+/// Positions: in the function itself at the third character, in the first inlined call without a character, in the
+/// second one at the 24th character, and there in a file that is not a script.
 const POSITIONS: [u8; 16] =
     [0x22, 0x0c, 0x40, 0xf4, 0xff, 0xff, 0xff, 0x0f, 0x40, 0xe0, 0x80, 0x80, 0x80, 0x10, 0x20, 0x02];
 

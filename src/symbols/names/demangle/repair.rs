@@ -71,7 +71,7 @@ fn binding(text: &str) -> Option<(Vec<&str>, &str)> {
     Some((names, rest))
 }
 
-/// Splits the constraint of a template parameter off a text that begins with it: the name of a concept without arguments.
+/// Splits the constraint of a template parameter off a text that begins with it: a concept's name without arguments.
 fn constraint(text: &str) -> Option<&str> {
     let mut rest = text.strip_prefix("TkN")?;
     loop {

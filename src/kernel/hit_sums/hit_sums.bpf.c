@@ -2,7 +2,7 @@
  *
  * Sums the hits of a software event by thread, at the event itself. Each hit is either recorded as a sample or summed,
  * never both. Up to a number of hits on a CPU in a window, each is recorded. In the window after one with more, chance
- * selects that number of them, and the first hits of each thread are recorded, too. Compiled by the `build` next to
+ * selects a smaller number of them, and the first hits of each thread are recorded, too. Compiled by the `build` next to
  * it; no header is included, so that the object is the same everywhere.
  */
 
@@ -41,8 +41,8 @@ struct settings {
 	u64 active;
 	/* The number of the window. */
 	u64 window;
-	/* The hits that are recorded on a CPU in a window. */
-	u64 budget;
+	/* The hits on a CPU in a window that are all recorded, and the number that chance selects of more. */
+	u64 budget, selected;
 	/* The process whose hits are never summed. */
 	u64 own;
 	/* Whether a hit was summed since the last reading. Written here. */
@@ -52,7 +52,7 @@ struct settings {
 /* A CPU's hits in a window. */
 struct cpu {
 	u32 window, hits;
-	/* Recorded hits: by chance, or as the first ones of a thread. */
+	/* Recorded hits: all or by chance, and the first ones of a thread. */
 	u32 drawn, first;
 	/* A hit is recorded if a random number is below. */
 	u64 chance;
@@ -105,13 +105,14 @@ INLINE int sum_up(void)
 	if (cpu->window != window) {
 		cpu->chance = ALL;
 		if (cpu->window + 1 == window && cpu->hits > set->budget)
-			cpu->chance = (set->budget << 32) / cpu->hits;
+			cpu->chance = (set->selected << 32) / cpu->hits;
 		cpu->window = window;
 		cpu->hits = cpu->drawn = cpu->first = 0;
 	}
 	cpu->hits++;
-	/* Chance may select more than planned; at the beginning of a storm, all hits are selected. */
-	if (cpu->drawn < 2 * set->budget && random() < cpu->chance) {
+	/* Chance may select more than planned. */
+	u64 limit = cpu->chance == ALL ? set->budget : 2 * set->selected;
+	if (cpu->drawn < limit && random() < cpu->chance) {
 		cpu->drawn++;
 		return 0;
 	}

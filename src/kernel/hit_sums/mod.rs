@@ -15,8 +15,10 @@ const OBJECT: &[u8] = include_bytes!("hit_sums.x86_64.o");
 #[cfg(not(target_arch = "x86_64"))]
 const OBJECT: &[u8] = include_bytes!("hit_sums.aarch64.o");
 
-/// The hits that are recorded on a CPU between two readings. With more, chance selects as many of them.
+/// The hits on a CPU between two readings that are all recorded. Of more, chance selects fewer: their stacks are walked,
+/// which takes several times as long as a sum.
 const BUDGET: u64 = 200;
+const SELECTED: u64 = 50;
 /// Bytes of a key and of `struct sum` in hit_sums.bpf.c.
 const KEY: usize = 4;
 const SUM: usize = 16;
@@ -28,6 +30,7 @@ enum Setting {
     Active,
     Window,
     Budget,
+    Selected,
     Own,
     /// Written by the program.
     Summed,
@@ -68,9 +71,13 @@ impl HitCounter {
         let settings = MappedValue::of(object.map("settings")?, SETTINGS_BYTES)?;
         let counter = Self { object, program, settings, turns: Turns::new()? };
         // The windows of the program begin at 0, so that this one is not in use yet.
-        for (setting, value) in
-            [(Setting::Budget, BUDGET), (Setting::Own, own.into()), (Setting::Window, 1), (Setting::On, 1)]
-        {
+        for (setting, value) in [
+            (Setting::Budget, BUDGET),
+            (Setting::Selected, SELECTED),
+            (Setting::Own, own.into()),
+            (Setting::Window, 1),
+            (Setting::On, 1),
+        ] {
             counter.set(setting, value);
         }
         // A kernel that cannot read maps in batches has no place for sums.

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
+use crate::kernel::file_error;
 use crate::perfdata::features::{FeatureSection, bit};
 use crate::perfdata::read::Recording;
 use crate::perfdata::stream::StreamWriter;
@@ -16,7 +17,7 @@ const PIECE: usize = 1 << 18;
 
 /// Writes the records and the features of a file that [`super::copy::copy`] has written. Returns the written bytes.
 pub(crate) fn write(path: &Path, out: Box<dyn Write + Send>) -> io::Result<u64> {
-    let mut file = File::open(path)?;
+    let mut file = File::open(path).map_err(file_error::at(path))?;
     let rec = Recording::open(&file).map_err(|why| io::Error::other(why.to_string()))?;
     if rec.events.iter().any(|event| event.ids.len() > MAX_IDS) {
         return Err(io::Error::other("its events have too many ids for a stream; name a file with -o"));

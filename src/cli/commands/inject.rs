@@ -23,7 +23,7 @@ pub(crate) fn run(args: InjectArgs) -> anyhow::Result<u8> {
     let adds = args.build_ids || args.buildid_all;
     // The files with samples are known after a first pass.
     let spooled = (adds && path.as_os_str() == "-").then(spooled).transpose()?;
-    path = spooled.as_ref().map_or(path, |folder| folder.path().join(SPOOLED));
+    path = spooled.as_ref().map_or(path, |file| file.path().to_owned());
     let recording = RecordingArgs::from_files(vec![path], args.names.clone());
     let added = if adds { missing_build_ids(&recording, args.buildid_all)? } else { Vec::new() };
     let mut source = input::open_silently(&recording, true)?.0.into_source();
@@ -43,15 +43,11 @@ pub(crate) fn run(args: InjectArgs) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-/// The name of standard input's copy in its folder.
-const SPOOLED: &str = "input";
-
-/// Copies standard input to a file in a temporary folder.
-fn spooled() -> std::io::Result<tempfile::TempDir> {
-    let folder = tempfile::tempdir()?;
-    let mut file = std::fs::File::create(folder.path().join(SPOOLED))?;
+/// Copies standard input to a temporary file.
+fn spooled() -> std::io::Result<tempfile::NamedTempFile> {
+    let mut file = tempfile::NamedTempFile::new()?;
     std::io::copy(&mut std::io::stdin().lock(), &mut file)?;
-    Ok(folder)
+    Ok(file)
 }
 
 /// Returns the build ids of files without one in the recording: files with samples, or all mapped files.

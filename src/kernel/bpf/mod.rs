@@ -1,11 +1,11 @@
 //! BPF programs that decide whether an event's sample is taken (bpf(2)). They are loaded from instructions generated in
 //! this process. Their parameters are in a mapped array, so that changing them is a plain store.
 
+pub(crate) mod alternating_maps;
 pub mod btf;
 pub(crate) mod calls;
 pub(crate) mod object;
 pub(crate) mod strings;
-pub(crate) mod turns;
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;

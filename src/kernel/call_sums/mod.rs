@@ -13,10 +13,10 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use super::bpf::alternating_maps::AlternatingMaps;
 use super::bpf::btf::Btf;
 use super::bpf::calls::{self, LoadError, MappedValue, ProgramType};
 use super::bpf::object::LoadedObject;
-use super::bpf::turns::Turns;
 use super::cpus;
 use super::perf_event::sys::Errno;
 use super::process::own_memory;
@@ -112,7 +112,7 @@ pub(crate) struct CallCounter {
     object: LoadedObject,
     of: CallSettings,
     settings: MappedValue,
-    turns: Turns,
+    turns: AlternatingMaps,
     attached: Vec<OwnedFd>,
     /// The number of possible CPUs.
     cpus: usize,
@@ -128,7 +128,7 @@ impl CallCounter {
         let (tid_at, pid_at) = types.map_err(|error| LoadError { errno: Errno::OPNOTSUPP, log: error.to_string() })?;
         let (object, cpus) = (LoadedObject::load(OBJECT)?, cpus::possible());
         let settings = MappedValue::of(object.map("settings")?, SETTINGS_BYTES)?;
-        let mut counter = Self { object, of, settings, turns: Turns::new()?, attached: Vec::new(), cpus };
+        let mut counter = Self { object, of, settings, turns: AlternatingMaps::new()?, attached: Vec::new(), cpus };
         for (setting, value) in [
             (Setting::Budget, BUDGET),
             (Setting::Slow, counter.of.policy.slow_ns),
@@ -158,7 +158,7 @@ impl CallCounter {
     /// Programs that are not loaded: they have settings, but no maps.
     #[cfg(test)]
     pub(crate) fn staged() -> Self {
-        let (settings, turns) = (MappedValue::staged(SETTINGS_BYTES), Turns::staged());
+        let (settings, turns) = (MappedValue::staged(SETTINGS_BYTES), AlternatingMaps::staged());
         let of = CallSettings { narrow: false, inherit: false, tracepoint: 0, policy: Arc::default() };
         let object = LoadedObject::staged(std::fs::File::open("/dev/null").expect("there").into());
         Self { object, of, settings, turns, attached: Vec::new(), cpus: 1 }

@@ -6,9 +6,9 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
+use super::bpf::alternating_maps::AlternatingMaps;
 use super::bpf::calls::{self, LoadError, MappedValue, ProgramType};
 use super::bpf::object::LoadedObject;
-use super::bpf::turns::Turns;
 
 #[cfg(target_arch = "x86_64")]
 const OBJECT: &[u8] = include_bytes!("hit_sums.x86_64.o");
@@ -59,7 +59,7 @@ pub(crate) struct HitCounter {
     object: LoadedObject,
     program: OwnedFd,
     settings: MappedValue,
-    turns: Turns,
+    turns: AlternatingMaps,
 }
 
 impl HitCounter {
@@ -69,7 +69,7 @@ impl HitCounter {
         let object = LoadedObject::load(OBJECT)?;
         let program = object.program("perf_event", ProgramType::Sample)?;
         let settings = MappedValue::of(object.map("settings")?, SETTINGS_BYTES)?;
-        let counter = Self { object, program, settings, turns: Turns::new()? };
+        let counter = Self { object, program, settings, turns: AlternatingMaps::new()? };
         // The windows of the program begin at 0, so that this one is not in use yet.
         for (setting, value) in [
             (Setting::Budget, BUDGET),

@@ -12,7 +12,8 @@ use crate::event::format::Format;
 use crate::lang::counted;
 use crate::panel::row_order::arrange_by_key;
 use crate::units::kit::names_thread;
-use crate::units::kit::options::inputs::{self, SourceRole, UnitInputs};
+use crate::units::kit::options::inputs::{self, UnitInputs};
+use crate::units::kit::options::select::SourceRole;
 use crate::units::kit::prelude::*;
 
 use between::{Recent, Seen, Slow, by_share_of_event};
@@ -115,7 +116,7 @@ impl MultiTrace {
     fn new(settings: &Settings) -> Result<Self, String> {
         // Findings about other tasks matter as well.
         let all = settings.of_all();
-        let (lists, inputs) = select::joint(&all)?;
+        let (lists, inputs) = inputs::joint(&all)?;
         let cycle = settings.has("cycle");
         if lists.len() < 2 && !(cycle && lists.len() == 1) {
             return Err("name two steps or more, each with its own -e (or one, with --cycle)".to_owned());

@@ -68,7 +68,7 @@ struct Trace {
 
 impl Trace {
     fn new(settings: &Settings) -> Result<Self, String> {
-        let (lists, inputs) = select::joint(settings)?;
+        let (lists, inputs) = inputs::joint(settings)?;
         let selected: Vec<SelectedEvent> = lists.into_iter().flatten().collect();
         if selected.is_empty() {
             return Err(select::NONE.to_owned());

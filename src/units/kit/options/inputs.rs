@@ -3,6 +3,7 @@
 use crate::profile::RetainedStack;
 use crate::record::Record;
 use crate::units::kit::filtered::FilteredUnit;
+use crate::units::kit::options::select::{self, SelectedEvent, SourceRole};
 use crate::units::kit::options::settings::{Settings, takes};
 use crate::units::kit::{Context, EventRequest, LostEvents, Spec, UnitEvent, UnitSample};
 
@@ -13,13 +14,6 @@ pub struct Finding {
     pub(crate) stack: RetainedStack,
     /// Description; empty if the stack suffices.
     pub(crate) text: String,
-}
-
-/// The source unit of an event, and the event's role in it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SourceRole {
-    pub(crate) source: usize,
-    pub(crate) role: usize,
 }
 
 /// The units among a list of events.
@@ -35,6 +29,30 @@ fn findings(
     let Context { session, names, own, task, .. } = cx;
     run(unit, &mut Context { found: Some(&mut found), task: *task, ..Context::new(session, names, own) });
     found
+}
+
+/// Parses the lists of `-e`. Units' events replace them and come first: a finding precedes the event that caused it.
+pub(crate) fn joint(settings: &Settings) -> Result<(Vec<Vec<SelectedEvent>>, UnitInputs), String> {
+    let mut inputs = UnitInputs::default();
+    let unit = |name: &str| settings.units.iter().find(|spec| spec.name == name);
+    let hz = settings.get("frequency").map(|_| settings.hertz("frequency", 0)).transpose()?;
+    let mut lists = Vec::new();
+    for text in settings.all("event") {
+        let parsed = select::parse_with(text, &|name| unit(name).is_some()).map_err(|fault| format!("-e: {fault}"))?;
+        let (mut list, mut plain) = (Vec::new(), Vec::new());
+        for one in parsed {
+            match unit(&one.event) {
+                None => plain.push(SelectedEvent { hz, ..one }),
+                Some(spec) => {
+                    let events = inputs.add(spec, one.filter.as_deref().unwrap_or_default(), settings)?;
+                    list.extend(events.into_iter().map(|of| SelectedEvent { source: Some(of), ..one.clone() }));
+                }
+            }
+        }
+        list.append(&mut plain);
+        lists.push(list);
+    }
+    Ok((lists, inputs))
 }
 
 impl UnitInputs {

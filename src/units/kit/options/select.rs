@@ -13,8 +13,14 @@ use crate::event::names::perf_names;
 use crate::filter::expr;
 use crate::lang::Diagnostic;
 use crate::lang::lex::Lexicon;
-use crate::units::kit::options::inputs::{SourceRole, UnitInputs};
 use crate::units::kit::{EventRequest, Settings};
+
+/// The source unit of an event, and the event's role in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SourceRole {
+    pub(crate) source: usize,
+    pub(crate) role: usize,
+}
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SelectedEvent {
@@ -146,7 +152,7 @@ pub(crate) fn parse(text: &str) -> Result<Vec<SelectedEvent>, Diagnostic> {
 }
 
 /// Parses a list that may contain units.
-fn parse_with(text: &str, is_unit: &dyn Fn(&str) -> bool) -> Result<Vec<SelectedEvent>, Diagnostic> {
+pub(super) fn parse_with(text: &str, is_unit: &dyn Fn(&str) -> bool) -> Result<Vec<SelectedEvent>, Diagnostic> {
     let mut parts: Vec<Range<usize>> = Vec::new();
     for part in LEXICON.split(text, 0..text.len(), ",")? {
         match parts.last_mut() {
@@ -167,30 +173,6 @@ fn is_open(event: &str) -> bool {
 fn begins_with_attribute(text: &str) -> bool {
     let name = text.split(['=', '/']).next().unwrap_or_default().trim().replace('_', "-");
     ATTRIBUTES.iter().any(|(known, _)| *known == name)
-}
-
-/// Parses the lists of `-e`. Units' events replace them and come first: a finding precedes the event that caused it.
-pub(crate) fn joint(settings: &Settings) -> Result<(Vec<Vec<SelectedEvent>>, UnitInputs), String> {
-    let mut inputs = UnitInputs::default();
-    let unit = |name: &str| settings.units.iter().find(|spec| spec.name == name);
-    let hz = settings.get("frequency").map(|_| settings.hertz("frequency", 0)).transpose()?;
-    let mut lists = Vec::new();
-    for text in settings.all("event") {
-        let parsed = parse_with(text, &|name| unit(name).is_some()).map_err(|fault| format!("-e: {fault}"))?;
-        let (mut list, mut plain) = (Vec::new(), Vec::new());
-        for one in parsed {
-            match unit(&one.event) {
-                None => plain.push(SelectedEvent { hz, ..one }),
-                Some(spec) => {
-                    let events = inputs.add(spec, one.filter.as_deref().unwrap_or_default(), settings)?;
-                    list.extend(events.into_iter().map(|of| SelectedEvent { source: Some(of), ..one.clone() }));
-                }
-            }
-        }
-        list.append(&mut plain);
-        lists.push(list);
-    }
-    Ok((lists, inputs))
 }
 
 /// Parses the lists as typed, with units kept.

@@ -8,12 +8,12 @@ use super::object::LoadedObject;
 
 /// The maps `sums0` and `sums1` of an object, and its map `barrier`.
 #[derive(Debug)]
-pub(crate) struct Turns {
+pub(crate) struct AlternatingMaps {
     /// The element that is stored in the barrier.
     inner: MappedValue,
 }
 
-impl Turns {
+impl AlternatingMaps {
     pub(crate) fn new() -> Result<Self, LoadError> {
         Ok(Self { inner: MappedValue::new(8)? })
     }

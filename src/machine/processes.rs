@@ -1,7 +1,7 @@
 //! The processes of the running machine between two readings of /proc: CPU time, waits for a CPU, page faults, growth,
 //! and the threads that wait for a contended mutex.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use crate::kernel::blocked::MutexWait;
@@ -20,6 +20,8 @@ const MAX_THREADS: usize = 400;
 const MAX_THREADS_OF_ONE: usize = 64;
 /// The limit of sleeping threads whose system call is read each time.
 const MAX_ASLEEP: usize = 128;
+/// The limit of mutexes that are remembered for each process.
+const MAX_MUTEXES: usize = 64;
 /// The number of processes that are kept by each figure.
 const KEPT: usize = 4;
 
@@ -71,6 +73,8 @@ struct Known {
     io: Option<u64>,
     growing: u32,
 }
+    /// The newest mutexes for which its threads waited.
+    mutexes: VecDeque<u64>,
 
 /// The processes since the last reading.
 #[derive(Default)]
@@ -140,6 +144,7 @@ impl ProcessWatch {
                 io: None,
                 growing: 0,
             };
+                mutexes: VecDeque::new(),
             let used = ProcessUse {
                 cpu_ns: nanoseconds(now.ticks),
                 minor_faults: now.minor_faults,
@@ -191,7 +196,7 @@ impl ProcessWatch {
             known.io = io.or(known.io);
         }
         if now.threads > 1 && is_active {
-            used.locked = locked(pid, budget);
+            used.locked = again(&mut known.mutexes, &contended(&mutex_waits(pid, budget)));
         }
         Some(used)
     }
@@ -226,20 +231,33 @@ fn waits(pid: i32, threads: u64, budget: &mut Budget) -> Option<(u64, u64)> {
     Some(all.fold((0, 0), |sum, [_, delay, slices]| (sum.0 + delay, sum.1 + slices)))
 }
 
-/// Returns how many threads of a process wait for a contended mutex now.
-fn locked(pid: i32, budget: &mut Budget) -> u32 {
+/// Returns the waits of a process's threads for mutexes now.
+fn mutex_waits(pid: i32, budget: &mut Budget) -> Vec<MutexWait> {
     let tids = procfs::threads(pid);
     let n = tids.len().min(budget.asleep);
     budget.asleep -= n;
-    let waits: Vec<MutexWait> = tids.into_iter().take(n).filter_map(|tid| blocked::mutex_wait(pid, tid)).collect();
-    contended(&waits)
+    tids.into_iter().take(n).filter_map(|tid| blocked::mutex_wait(pid, tid)).collect()
 }
 
-/// Returns how many waits of a process's threads are for mutexes. One that may be for a condition variable counts if
+/// Returns the mutexes of a process's waits, one for each thread. A wait that may be for a condition variable counts if
 /// another thread waits for the same: the idle threads of a pool often have one each.
-fn contended(waits: &[MutexWait]) -> u32 {
+fn contended(waits: &[MutexWait]) -> Vec<u64> {
     let threads = |address| waits.iter().filter(|other| other.address == address).count();
-    waits.iter().filter(|wait| !wait.may_be_condition || threads(wait.address) > 1).count() as u32
+    let counts = waits.iter().filter(|wait| !wait.may_be_condition || threads(wait.address) > 1);
+    counts.map(|wait| wait.address).collect()
+}
+
+/// Returns how many of these waits are for mutexes that were waited for at an earlier reading, and remembers all. A
+/// program that starts waits for many mutexes for a moment, each once.
+fn again(known: &mut VecDeque<u64>, waits: &[u64]) -> u32 {
+    let n = waits.iter().filter(|address| known.contains(address)).count();
+    for address in waits {
+        if !known.contains(address) {
+            known.push_back(*address);
+        }
+    }
+    known.drain(..known.len().saturating_sub(MAX_MUTEXES));
+    n as u32
 }
 
 /// Returns the processes that are followed or among the largest by any figure, by their ids.
@@ -286,9 +304,23 @@ mod tests {
     #[test]
     fn idle_threads_of_a_pool_do_not_wait_for_a_mutex() {
         let pool: Vec<MutexWait> = (0..4).map(|at| MutexWait::staged(0x1000 + 64 * at, true)).collect();
-        assert_eq!(contended(&pool), 0);
+        assert_eq!(contended(&pool), [0u64; 0]);
         let lock = MutexWait::staged(0x7f00, true);
-        assert_eq!((contended(&[lock, pool[0], lock]), contended(&[MutexWait::staged(0x7f00, false)])), (2, 1));
+        assert_eq!(contended(&[lock, pool[0], lock]), [0x7f00; 2]);
+        assert_eq!(contended(&[MutexWait::staged(0x7f00, false)]), [0x7f00]);
+    }
+
+    /// A browser that starts, read twice: three threads wait, each for a mutex of its own.
+    #[test]
+    fn a_mutex_is_contended_if_threads_wait_for_it_again() {
+        let count = |readings: &[&[u64]]| {
+            let mut known = VecDeque::new();
+            readings.iter().map(|waits| again(&mut known, waits)).collect::<Vec<_>>()
+        };
+        assert_eq!(count(&[&[1, 2], &[3]]), [0, 0]);
+        assert_eq!(count(&[&[7, 7, 7], &[7, 7, 9], &[], &[7]]), [0, 2, 0, 1], "between other readings, too");
+        let many: Vec<u64> = (0..500).collect();
+        assert_eq!(count(&[&many, &many[..10], &many[490..]]), [0, 0, 10], "few are remembered");
     }
 
     #[test]

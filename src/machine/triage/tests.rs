@@ -186,6 +186,13 @@ fn threads_that_wait_for_a_mutex_are_likely_a_contended_lock() {
         "locks: 3.0 of its 5 threads wait for a mutex; lockers 5; likely a contended lock: average of 10 readings"
     );
     assert_eq!((found.confidence, found.look.key()), (Confidence::Likely, "M locks".to_owned()));
+    // Four workers behind a thread that sleeps with the mutex, in one of nine readings.
+    let once = |locked| {
+        let mut list = vec![calm_second(); 9];
+        list[4].processes = vec![process(5, "offcpu", |one| (one.threads, one.locked) = (7, locked))];
+        found_in(&seconds(list), &[], false).iter().map(|one| one.figure.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!((once(4), once(2)), (vec!["0.4 of its 7 threads wait for a mutex".to_owned()], vec![]));
 }
 
 #[test]

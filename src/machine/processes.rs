@@ -36,8 +36,9 @@ pub struct ProcessUse {
     pub(crate) script: Option<Arc<str>>,
     /// Its parent.
     pub(crate) parent: i32,
-    /// Nanoseconds on a CPU.
+    /// Nanoseconds on a CPU, and those of them in the kernel.
     pub cpu_ns: u64,
+    pub(crate) kernel_ns: u64,
     /// Nanoseconds that its threads waited for a CPU, and the number of their time slices.
     pub(crate) delay_ns: u64,
     pub(crate) slices: u64,
@@ -72,9 +73,9 @@ struct Known {
     waits: Option<(u64, u64)>,
     io: Option<u64>,
     growing: u32,
-}
     /// The newest mutexes for which its threads waited.
     mutexes: VecDeque<u64>,
+}
 
 /// The processes since the last reading.
 #[derive(Default)]
@@ -143,10 +144,11 @@ impl ProcessWatch {
                 waits: None,
                 io: None,
                 growing: 0,
-            };
                 mutexes: VecDeque::new(),
+            };
             let used = ProcessUse {
                 cpu_ns: nanoseconds(now.ticks),
+                kernel_ns: nanoseconds(now.system_ticks),
                 minor_faults: now.minor_faults,
                 major_faults: now.major_faults,
                 ..ProcessUse {
@@ -168,6 +170,7 @@ impl ProcessWatch {
             comm: known.comm.clone(),
             parent: now.parent,
             cpu_ns: nanoseconds(now.ticks.saturating_sub(then.ticks)),
+            kernel_ns: nanoseconds(now.system_ticks.saturating_sub(then.system_ticks)),
             minor_faults: now.minor_faults.saturating_sub(then.minor_faults),
             major_faults: now.major_faults.saturating_sub(then.major_faults),
             resident: now.resident.saturating_mul(page() as u64),

@@ -3,7 +3,7 @@
 use crate::panel::unit::{duration, short};
 use crate::session::machine::quota::ThrottledGroup;
 
-use super::totals::{ProgramUse, Totals, named};
+use super::totals::{ProcessTotal, ProgramUse, Totals, named};
 use super::{Cause, Confidence, Look, MachineFinding, Severity};
 
 /// The minimum percentage of throttled periods.
@@ -25,6 +25,17 @@ const SWITCHES: f64 = 30_000.0;
 const FORKS: f64 = 50.0;
 /// Time slices of one program per second, which are many on any number of CPUs.
 const SWITCHES_OF_ONE: f64 = 20_000.0;
+/// Time slices of one program per second, and per second of its time on a CPU: a program that switches all the time gets
+/// only a part of a CPU on a busy machine.
+const SWITCHES_WHILE_QUEUED: f64 = 10_000.0;
+const SWITCHES_OF_WORK: f64 = 40_000.0;
+/// The bytes of a disk for each time slice, from which a program switches because of its requests: a sector.
+const REQUEST: u64 = 512;
+/// The minimum of CPUs that a process uses, and the minimum share of them in the kernel.
+const KERNEL_CPUS: f64 = 0.1;
+const KERNEL: f64 = 0.85;
+/// The weight of a process that works in the kernel: it is more specific than a process that keeps a CPU busy.
+const IN_KERNEL: f64 = 0.546;
 /// Processes started per second for each CPU: many CPUs start more.
 const FORKS_OF_CPU: f64 = 4.0;
 /// The minimum of CPUs that ended children of the selected processes used.
@@ -123,22 +134,43 @@ pub(super) fn switches(totals: &Totals<'_>) -> Option<MachineFinding> {
     let own: f64 = programs.iter().map(|one| one.per_second).sum();
     let rate = if totals.is_narrowed { own } else { totals.switches };
     let limit = SWITCHES * totals.cpus.max(1.0);
-    let most = programs.first().map_or(0.0, |first| first.per_second);
-    let first = programs.first().and_then(|first| first.pid);
-    let finding = || {
-        let figure = format!("{} context switches/s", short(rate));
-        MachineFinding::new(
-            Cause::Switches,
-            Severity::Look,
-            0.6 + 0.1 * rate / limit,
-            figure,
-            Look::unit("wakeups", first),
-        )
+    let causes = totals.programs(|one| if one.io / REQUEST < one.slices { one.slices } else { 0 });
+    let is_storm = |one: &&ProgramUse| {
+        let switches_always = || one.per_cpu_second() >= totals.limit(SWITCHES_OF_WORK);
+        one.per_second >= totals.limit(SWITCHES_OF_ONE)
+            || one.per_second >= totals.limit(SWITCHES_WHILE_QUEUED) && switches_always()
     };
-    (rate >= totals.limit(limit) || most >= totals.limit(SWITCHES_OF_ONE)).then(|| {
-        let culprits = totals.culprits(&programs, |rate| format!("{}/s", short(rate)));
-        finding().by(culprits).shown_by("a switch costs about a microsecond of a CPU".to_owned())
-    })
+    let storm = causes.iter().find(is_storm);
+    if rate < totals.limit(limit) && storm.is_none() {
+        return None;
+    }
+    let pid = storm.or(programs.first()).and_then(|one| one.pid);
+    let figure = format!("{} context switches/s", short(rate));
+    let look = Look::unit("wakeups", pid);
+    let finding = MachineFinding::new(Cause::Switches, Severity::Look, 0.6 + 0.1 * rate / limit, figure, look);
+    let culprits = totals.culprits(&programs, |rate| format!("{}/s", short(rate)));
+    let slice = storm.and_then(|one| Some((&one.name, one.cpu_ns.checked_div(one.sum).filter(|ns| *ns > 0)?)));
+    let slice = slice.map(|(name, ns)| format!("{name} runs {} at a time", duration(ns)));
+    let evidence = slice.unwrap_or_else(|| "a switch costs about a microsecond of a CPU".to_owned());
+    Some(finding.by(culprits).shown_by(evidence))
+}
+
+/// Finds a process that is in the kernel for nearly all of its time on a CPU, by its system calls or faults.
+pub(super) fn kernel(totals: &Totals<'_>) -> Option<MachineFinding> {
+    let cpus = |one: &ProcessTotal| totals.per_second(one.used.cpu_ns) / 1e9;
+    let share = |one: &ProcessTotal| one.used.kernel_ns as f64 / one.used.cpu_ns.max(1) as f64;
+    // Threads of the kernel have no memory of their own.
+    let is_inside = |one: &&ProcessTotal| {
+        one.used.resident > 0 && cpus(one) >= totals.limit(KERNEL_CPUS) && share(one) >= totals.limit(KERNEL)
+    };
+    let list = totals.processes.iter().filter(is_inside);
+    let worst = list.max_by_key(|one| (one.used.cpu_ns, std::cmp::Reverse(one.used.pid)))?;
+    let (name, pid) = (worst.used.name(), worst.used.pid);
+    let figure = format!("{:.0} % of the time of {name} is in the kernel", 100.0 * share(worst).min(1.0));
+    let look = Look::at(&worst.used.comm, Some(pid));
+    let finding = MachineFinding::new(Cause::Kernel, Severity::Look, IN_KERNEL, figure, look);
+    let function = totals.function_of(pid).map(|(function, share)| format!("{share:.0} % in {function}"));
+    Some(finding.by(format!("{name} {pid} {:.2} CPUs", cpus(worst))).shown_by(function.unwrap_or_default()))
 }
 
 pub(super) fn forks(totals: &Totals<'_>) -> Option<MachineFinding> {

@@ -2,9 +2,13 @@
 
 use crate::panel::unit::{bytes, short};
 
-use super::totals::{ProcessTotal, Totals};
+use super::totals::{ProcessTotal, ProgramUse, Totals};
 use super::{Cause, Confidence, Look, MachineFinding, Severity};
 
+/// Minor faults of a program per second of its time on a CPU, of which they are a large part, and then per second: on a
+/// busy machine it gets only a part of a CPU.
+const FAULTS_OF_WORK: f64 = 100_000.0;
+const FAULTS_WHILE_QUEUED: f64 = 20_000.0;
 /// Minor faults of a program, and major faults of the machine, per second.
 const FAULTS: f64 = 50_000.0;
 const MAJOR_FAULTS: f64 = 100.0;
@@ -83,11 +87,16 @@ pub(super) fn reclaim(totals: &Totals<'_>) -> Option<MachineFinding> {
 
 pub(super) fn faults(totals: &Totals<'_>) -> Option<MachineFinding> {
     let programs = totals.programs(|one| one.minor_faults);
-    let first = programs.first().filter(|first| first.per_second >= totals.limit(FAULTS))?;
+    let is_storm = |one: &ProgramUse| {
+        let faults_always = || one.per_cpu_second() >= totals.limit(FAULTS_OF_WORK);
+        one.per_second >= totals.limit(FAULTS) || one.per_second >= totals.limit(FAULTS_WHILE_QUEUED) && faults_always()
+    };
+    let programs = &programs[programs.iter().position(is_storm)?..];
+    let first = programs.first()?;
     let figure = format!("{} page faults/s", short(first.per_second));
     let look = Look::unit("page-faults", first.pid);
     let finding = MachineFinding::new(Cause::Faults, Severity::Look, 0.7, figure, look);
-    let culprits = totals.culprits(&programs, |rate| format!("{}/s", short(rate)));
+    let culprits = totals.culprits(programs, |rate| format!("{}/s", short(rate)));
     Some(finding.by(culprits).shown_by("each maps a page that is touched for the first time".to_owned()))
 }
 

@@ -83,8 +83,8 @@ macro_rules! causes {
         impl Cause {
             /// Returns whether a finding is about one process or group.
             fn is_of_one(self) -> bool {
-                use Cause::{Asleep, Deadlock, Growth, InterruptsOff, Limit, Locks, Throttled};
-                matches!(self, Asleep | Deadlock | Growth | InterruptsOff | Limit | Locks | Throttled)
+                use Cause::{Asleep, Deadlock, Growth, InterruptsOff, Kernel, Limit, Locks, Throttled};
+                matches!(self, Asleep | Deadlock | Growth | InterruptsOff | Kernel | Limit | Locks | Throttled)
             }
 
             /// Returns the area to which it belongs.
@@ -119,6 +119,8 @@ causes! {
     Busy Cpu "busy";
     /// A program disables interrupts for long.
     InterruptsOff Cpu "interrupts-off";
+    /// A process is in the kernel nearly all of its time.
+    Kernel Cpu "kernel-time";
     /// Many context switches.
     Switches Cpu "switches";
     /// Many processes are started.
@@ -381,6 +383,7 @@ const RULES: &[fn(&Totals<'_>) -> Option<MachineFinding>] = &[
     cpu_rules::stolen,
     cpu_rules::busy,
     cpu_rules::interrupts_off,
+    cpu_rules::kernel,
     cpu_rules::switches,
     cpu_rules::forks,
     cpu_rules::queue,

@@ -504,6 +504,64 @@ fn a_program_that_switches_often_is_named_on_a_large_machine() {
     assert_eq!(reported(|one| one.processes[0].slices = 12_800), []);
 }
 
+/// A pair of programs among 18 runnable threads: it switches all the time, but gets an eighth of a CPU.
+#[test]
+fn a_storm_is_found_while_it_waits_for_a_cpu() {
+    let switches = |slices, cpu_ns, io| {
+        reported(move |one: &mut Resources| {
+            one.switches = 38_060;
+            let of = |pid, comm| process(pid, comm, |one| (one.slices, one.cpu_ns, one.io) = (slices, cpu_ns, io));
+            one.processes = vec![of(5, "ping"), of(6, "pong")];
+        })
+    };
+    let list = switches(17_896, SECOND / 8, 0);
+    let text = "cpu: 38.1 k context switches/s; ping 17.9 k/s, pong 17.9 k/s; ping runs 6.98 µs at a time";
+    assert_eq!(list.iter().map(MachineFinding::text).collect::<Vec<_>>(), [text]);
+    assert_eq!(switches(17_896, SECOND / 2, 0), [], "a server that does some work for each request");
+    assert_eq!(switches(5_000, SECOND / 30, 0), [], "few");
+    assert_eq!(switches(17_896, SECOND / 8, 17_896 * 4096), [], "it waits for a disk");
+    let faults = |minor_faults, cpu_ns| {
+        reported(move |one: &mut Resources| {
+            let of = |pid, comm, n, ns| process(pid, comm, |one| (one.minor_faults, one.cpu_ns) = (n, ns));
+            one.processes = vec![of(5, "faultstorm", minor_faults, cpu_ns), of(6, "rustc", 40_000, SECOND * 6 / 10)];
+        })
+    };
+    let list = faults(37_093, SECOND * 3 / 10);
+    assert_eq!(
+        list.iter().map(|one| (&*one.figure, &*one.culprit)).collect::<Vec<_>>(),
+        [("37.1 k page faults/s", "faultstorm 37.1 k/s")]
+    );
+    assert_eq!(faults(37_093, SECOND * 6 / 10), [], "a compiler");
+    assert_eq!(faults(15_000, SECOND / 10), [], "a shell that starts programs");
+}
+
+/// 2000 timers that are set again each 20 ms, next to compilers.
+#[test]
+fn a_process_that_works_in_the_kernel_is_above_the_queue() {
+    let list = |kernel_ns, resident| {
+        let mut second = calm_second();
+        second.waiting = 10;
+        second.processes = vec![
+            process(42, "timerfds", |one| {
+                (one.cpu_ns, one.kernel_ns, one.resident) = (SECOND * 16 / 100, kernel_ns, resident)
+            }),
+            process(7, "rustc", |one| (one.cpu_ns, one.kernel_ns, one.resident) = (SECOND / 2, SECOND / 50, 1 << 30)),
+        ];
+        let function = Some(("_raw_spin_unlock_irq ([kernel.kallsyms])".to_owned(), 42.0));
+        let sampled = [ProcessSamples { pid: 42, comm: "timerfds".into(), function, ..ProcessSamples::default() }];
+        found_in(&seconds(vec![second; 10]), &sampled, false)
+    };
+    let found = list(SECOND * 144 / 1000, 1 << 20);
+    let text = "cpu: 90 % of the time of timerfds is in the kernel; timerfds 42 0.16 CPUs; 42 % in \
+                _raw_spin_unlock_irq ([kernel.kallsyms])";
+    assert_eq!(found[0].text(), text);
+    assert_eq!(found.iter().map(|one| one.cause).collect::<Vec<_>>(), [Cause::Kernel, Cause::Queue]);
+    assert_eq!(found[0].look.command(), "perfprof-tui --where 'pid == 42'");
+    let causes = |list: Vec<MachineFinding>| list.iter().map(|one| one.cause).collect::<Vec<_>>();
+    assert_eq!(causes(list(SECOND * 8 / 100, 1 << 20)), [Cause::Queue], "half of the time");
+    assert_eq!(causes(list(SECOND * 16 / 100, 0)), [Cause::Queue], "a thread of the kernel");
+}
+
 #[test]
 fn code_with_interrupts_disabled_is_seen_where_they_are_enabled() {
     let mut second = calm_second();

@@ -164,6 +164,7 @@ impl<'a> Totals<'a> {
                 known.pid = known.pid.filter(|pid| *pid == process.used.pid);
                 known.processes += 1;
                 known.sum += sum;
+                known.cpu_ns += process.used.cpu_ns;
                 known.per_second = self.per_second(known.sum);
             }
         }
@@ -183,8 +184,16 @@ impl<'a> Totals<'a> {
 
     /// Returns the function with the most samples of a program, with its share of them.
     pub(crate) fn function(&self, program: &ProgramUse) -> Option<(&'a str, f64)> {
-        let mine = |one: &&ProcessSamples| program.pid.map_or_else(|| one.comm == program.comm, |pid| one.pid == pid);
-        let found = self.sampled.iter().find(mine)?;
+        self.hottest(|one| program.pid.map_or_else(|| one.comm == program.comm, |pid| one.pid == pid))
+    }
+
+    /// Returns the function with the most samples of a process, with its share of them.
+    pub(crate) fn function_of(&self, pid: i32) -> Option<(&'a str, f64)> {
+        self.hottest(|one| one.pid == pid)
+    }
+
+    fn hottest(&self, is_meant: impl Fn(&ProcessSamples) -> bool) -> Option<(&'a str, f64)> {
+        let found = self.sampled.iter().find(|one| is_meant(one))?;
         let (name, share) = found.function.as_ref().map(|(name, share)| (name.as_str(), *share))?;
         (!name.is_empty()).then_some((name, share))
     }
@@ -264,6 +273,15 @@ pub(crate) struct ProgramUse {
     pub(crate) processes: usize,
     pub(crate) sum: u64,
     pub(crate) per_second: f64,
+    /// Their time on a CPU.
+    pub(crate) cpu_ns: u64,
+}
+
+impl ProgramUse {
+    /// Returns the figure per second of their time on a CPU, which a shortage of CPUs does not change; 0 if unknown.
+    pub(crate) fn per_cpu_second(&self) -> f64 {
+        if self.cpu_ns > 0 { self.sum as f64 / (self.cpu_ns as f64 / 1e9) } else { 0.0 }
+    }
 }
 
 impl ProcessTotal {
@@ -272,6 +290,7 @@ impl ProcessTotal {
         (sum.pid, sum.comm, sum.parent, sum.threads) = (one.pid, one.comm.clone(), one.parent, one.threads);
         sum.script.clone_from(&one.script);
         sum.cpu_ns += one.cpu_ns;
+        sum.kernel_ns += one.kernel_ns;
         sum.delay_ns += one.delay_ns;
         sum.slices += one.slices;
         sum.minor_faults += one.minor_faults;

@@ -93,6 +93,8 @@ pub struct ProcessCounters {
     pub(crate) major_faults: u64,
     /// User and system time.
     pub(crate) ticks: u64,
+    /// The system time alone.
+    pub(crate) system_ticks: u64,
     /// The same of children that have ended and were waited for.
     pub(crate) child_ticks: u64,
     pub(crate) threads: u64,
@@ -121,6 +123,7 @@ pub(crate) fn process(line: &[u8]) -> Option<(&[u8], ProcessCounters)> {
         minor_faults: rest[0],
         major_faults: rest[2],
         ticks: rest[4].saturating_add(rest[5]),
+        system_ticks: rest[5],
         child_ticks: rest[6].saturating_add(rest[7]),
         threads: rest[10],
         start: rest[12],
@@ -182,6 +185,7 @@ mod tests {
             minor_faults: 11,
             major_faults: 13,
             ticks: 50,
+            system_ticks: 30,
             child_ticks: 90,
             threads: 3,
             start: 999,

@@ -15,6 +15,11 @@ const MOSTLY_STOLEN: f64 = 0.25;
 /// The share of all CPUs, or the number of CPUs of one program, from which the busiest are named.
 const BUSY: f64 = 0.8;
 const BUSY_PROGRAM: f64 = 0.7;
+/// The minimum of CPUs that a process uses, that it uses or waits for, and the share of one function in its samples in
+/// percent, from which it is named before others: no function of a compiler has as many.
+const HOT_CPUS: f64 = 0.1;
+const HOT_RUNNABLE: f64 = 0.7;
+const HOT_FUNCTION: f64 = 40.0;
 /// The functions of the kernel in which interrupts are enabled again, with the blank after the name.
 const ENABLING: [&str; 3] = ["_raw_spin_unlock_irqrestore ", "_raw_spin_unlock_irq ", "_raw_write_unlock_irq "];
 /// The minimum share of a program's samples in such a function, in percent, and the minimum of CPUs that it uses.
@@ -34,6 +39,9 @@ const REQUEST: u64 = 512;
 /// The minimum of CPUs that a process uses, and the minimum share of them in the kernel.
 const KERNEL_CPUS: f64 = 0.1;
 const KERNEL: f64 = 0.85;
+/// The minimum time for which it runs at a time, in nanoseconds: clients and servers of a network are in the kernel as
+/// well, but wait for each other all the time.
+const KERNEL_SLICE_NS: u64 = 200_000;
 /// The weight of a process that works in the kernel: it is more specific than a process that keeps a CPU busy.
 const IN_KERNEL: f64 = 0.546;
 /// Processes started per second for each CPU: many CPUs start more.
@@ -89,25 +97,44 @@ pub(super) fn stolen(totals: &Totals<'_>) -> Option<MachineFinding> {
 }
 
 pub(super) fn busy(totals: &Totals<'_>) -> Option<MachineFinding> {
-    let programs = totals.programs(|one| one.cpu_ns);
+    let mut programs = totals.programs(|one| one.cpu_ns);
     let cpus = |per_second: f64| format!("{:.2}", per_second / 1e9);
-    let first = programs.first();
+    let most = programs.first().map_or(0.0, |first| first.per_second / 1e9);
     let own: f64 = programs.iter().map(|one| one.per_second / 1e9).sum();
     let busy = if totals.is_narrowed { own } else { totals.busy };
     let share = busy / totals.cpus.max(1.0);
-    if share < totals.limit(BUSY) && first.is_none_or(|first| first.per_second / 1e9 < totals.limit(BUSY_PROGRAM)) {
+    if share < totals.limit(BUSY) && most < totals.limit(BUSY_PROGRAM) {
         return None;
     }
+    let hot = hot(totals).and_then(|pid| programs.iter().position(|one| one.pid == Some(pid)));
+    if let Some(at) = hot {
+        programs[..=at].rotate_right(1);
+    }
+    let first = programs.first();
     let figure = format!("{busy:.2} of {} CPUs busy", totals.cpus);
     let look = first.map_or(Look::Cpus(None), |first| Look::at(&first.comm, first.pid));
     let is_hog = |first: &ProgramUse| first.pid.is_some() && first.per_second / 1e9 >= BUSY_PROGRAM;
-    let weight = if first.is_some_and(is_hog) { HOG } else { 0.3 + 0.2 * share };
+    let weight = if hot.is_some() || first.is_some_and(is_hog) { HOG } else { 0.3 + 0.2 * share };
     let finding = MachineFinding::new(Cause::Busy, Severity::Look, weight, figure, look);
     let function = first.and_then(|first| {
         let (name, share) = totals.function(first)?;
         Some(format!("{}: {share:.0} % in {name}", first.name))
     });
     Some(finding.by(totals.culprits(&programs, cpus)).shown_by(function.unwrap_or_default()))
+}
+
+/// Returns the busiest process that always runs or waits for a CPU, and spends much of its time in one function: a loop or
+/// a slow command of a server, which gets a part of a CPU on a busy machine.
+fn hot(totals: &Totals<'_>) -> Option<i32> {
+    let cpus = |ns: u64| totals.per_second(ns) / 1e9;
+    let is_hot = |one: &&ProcessTotal| {
+        let used = &one.used;
+        cpus(used.cpu_ns) >= HOT_CPUS
+            && cpus(used.cpu_ns.saturating_add(used.delay_ns)) >= HOT_RUNNABLE
+            && totals.function_of(used.pid).is_some_and(|(_, share)| share >= HOT_FUNCTION)
+    };
+    let list = totals.processes.iter().filter(is_hot);
+    list.max_by_key(|one| (one.used.cpu_ns, std::cmp::Reverse(one.used.pid))).map(|one| one.used.pid)
 }
 
 /// Finds code that runs with interrupts disabled. The interrupt of a sampling clock waits for their end, so that most
@@ -155,13 +182,18 @@ pub(super) fn switches(totals: &Totals<'_>) -> Option<MachineFinding> {
     Some(finding.by(culprits).shown_by(evidence))
 }
 
-/// Finds a process that is in the kernel for nearly all of its time on a CPU, by its system calls or faults.
+/// Finds a process that works in the kernel for nearly all of its time on a CPU, by its system calls or faults.
 pub(super) fn kernel(totals: &Totals<'_>) -> Option<MachineFinding> {
     let cpus = |one: &ProcessTotal| totals.per_second(one.used.cpu_ns) / 1e9;
     let share = |one: &ProcessTotal| one.used.kernel_ns as f64 / one.used.cpu_ns.max(1) as f64;
+    let runs_on =
+        |one: &ProcessTotal| one.used.cpu_ns.checked_div(one.used.slices).is_some_and(|ns| ns >= KERNEL_SLICE_NS);
     // Threads of the kernel have no memory of their own.
     let is_inside = |one: &&ProcessTotal| {
-        one.used.resident > 0 && cpus(one) >= totals.limit(KERNEL_CPUS) && share(one) >= totals.limit(KERNEL)
+        one.used.resident > 0
+            && cpus(one) >= totals.limit(KERNEL_CPUS)
+            && share(one) >= totals.limit(KERNEL)
+            && runs_on(one)
     };
     let list = totals.processes.iter().filter(is_inside);
     let worst = list.max_by_key(|one| (one.used.cpu_ns, std::cmp::Reverse(one.used.pid)))?;

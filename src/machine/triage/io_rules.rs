@@ -4,7 +4,7 @@ use crate::panel::unit::{bytes, duration, short};
 use crate::session::machine::resources::DiskCounters;
 
 use super::totals::Totals;
-use super::{Cause, Confidence, Look, MachineFinding, Severity};
+use super::{Cause, Confidence, Look, MachineFinding, SPECIFIC, Severity};
 use crate::machine::resources::NetworkCounts;
 
 /// The share of the time in which a disk has requests, the pressure in percent, and a mean time of requests that is slow.
@@ -48,7 +48,7 @@ pub(super) fn disk(totals: &Totals<'_>) -> Option<MachineFinding> {
     let is_bad = is_slow && busy(worst) >= DISK_BUSY || full >= 4.0 * PRESSURE && busy(worst) >= DISK_BUSY;
     let severity = if is_bad { Severity::Bad } else { Severity::Look };
     let figure = format!("{} {:.0} % busy", worst.name, (100.0 * busy(worst)).min(100.0));
-    let weight = 0.5 + 0.2 * busy(worst) + full / 200.0;
+    let weight = SPECIFIC + 0.15 * busy(worst) + full / 200.0;
     let finding = MachineFinding::new(Cause::Disk, severity, weight, figure, Look::unit("blktrace", None));
     let throughput = worst.sectors.saturating_mul(512) as f64 / totals.seconds;
     let pressure = if some > 0.0 { format!(", pressure {some:.0} %") } else { String::new() };
@@ -88,7 +88,7 @@ pub(super) fn refused(totals: &Totals<'_>) -> Option<MachineFinding> {
     let is_of_peers = counts.failed > counts.opened;
     let severity = if share >= BAD_SHARE && !is_of_peers { Severity::Bad } else { Severity::Look };
     let figure = format!("{:.0} % of connects fail", 100.0 * share);
-    let finding = MachineFinding::new(Cause::Refused, severity, 0.5 + share / 2.0, figure, connections(pid));
+    let finding = MachineFinding::new(Cause::Refused, severity, SPECIFIC + 0.45 * share, figure, connections(pid));
     let opened = counts.opened.max(counts.failed) as f64 / totals.seconds.max(1e-3);
     let confidence = if is_of_peers { Confidence::Likely } else { finding.confidence };
     let finding = MachineFinding { confidence, ..finding };
@@ -106,7 +106,7 @@ pub(super) fn retransmits(totals: &Totals<'_>) -> Option<MachineFinding> {
     }
     let severity = if share >= 3.0 * RETRANSMITTED_SHARE { Severity::Bad } else { Severity::Look };
     let figure = format!("{:.1} % of segments sent again", 100.0 * share);
-    let weight = (0.5 + 5.0 * share).min(MOST_RETRANSMITTED);
+    let weight = (SPECIFIC + 4.0 * share).min(MOST_RETRANSMITTED);
     let finding = MachineFinding::new(Cause::Retransmits, severity, weight, figure, connections(pid));
     Some(finding.by(place(pid, name)).shown_by(format!("{}/s", short(rate))))
 }

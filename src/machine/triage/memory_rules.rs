@@ -3,7 +3,7 @@
 use crate::panel::unit::{bytes, short};
 
 use super::totals::{ProcessTotal, ProgramUse, Totals};
-use super::{Cause, Confidence, Look, MachineFinding, Severity};
+use super::{Cause, Confidence, Look, MachineFinding, SPECIFIC, Severity};
 
 /// Minor faults of a program per second of its time on a CPU, of which they are a large part, and then per second: on a
 /// busy machine it gets only a part of a CPU.
@@ -121,7 +121,7 @@ pub(super) fn growth(totals: &Totals<'_>) -> Option<MachineFinding> {
         .max_by_key(|one| (one.used.grown, std::cmp::Reverse(one.used.pid)))?;
     let figure = format!("+{}/s", bytes(per_second(worst) as u64));
     let look = Look::unit("kmemleak", Some(worst.used.pid));
-    let finding = MachineFinding::new(Cause::Growth, Severity::Look, 0.55, figure, look);
+    let finding = MachineFinding::new(Cause::Growth, Severity::Look, SPECIFIC, figure, look);
     let evidence = format!("likely a leak: {} resident, and growing steadily", bytes(worst.used.resident));
     let finding = finding.by(format!("{} {}", worst.used.name(), worst.used.pid)).shown_by(evidence);
     Some(MachineFinding { confidence: Confidence::Likely, ..finding })

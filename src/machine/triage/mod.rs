@@ -30,6 +30,10 @@ const STEPS: u64 = 12;
 /// A finding ends when its figures fall below this fraction of the limits at which it began.
 const STAYS: f64 = 0.6;
 
+/// The least weight of a fault of a service or device: it is above a shortage of CPUs, and above a process that keeps one
+/// busy.
+const SPECIFIC: f64 = 0.55;
+
 /// A group of findings, which is a line of the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Area {

@@ -538,12 +538,13 @@ fn a_storm_is_found_while_it_waits_for_a_cpu() {
 /// 2000 timers that are set again each 20 ms, next to compilers.
 #[test]
 fn a_process_that_works_in_the_kernel_is_above_the_queue() {
-    let list = |kernel_ns, resident| {
+    let list = |kernel_ns, resident, slices| {
         let mut second = calm_second();
         second.waiting = 10;
         second.processes = vec![
             process(42, "timerfds", |one| {
-                (one.cpu_ns, one.kernel_ns, one.resident) = (SECOND * 16 / 100, kernel_ns, resident)
+                (one.cpu_ns, one.kernel_ns, one.resident) = (SECOND * 16 / 100, kernel_ns, resident);
+                one.slices = slices;
             }),
             process(7, "rustc", |one| (one.cpu_ns, one.kernel_ns, one.resident) = (SECOND / 2, SECOND / 50, 1 << 30)),
         ];
@@ -551,15 +552,16 @@ fn a_process_that_works_in_the_kernel_is_above_the_queue() {
         let sampled = [ProcessSamples { pid: 42, comm: "timerfds".into(), function, ..ProcessSamples::default() }];
         found_in(&seconds(vec![second; 10]), &sampled, false)
     };
-    let found = list(SECOND * 144 / 1000, 1 << 20);
+    let found = list(SECOND * 144 / 1000, 1 << 20, 200);
     let text = "cpu: 90 % of the time of timerfds is in the kernel; timerfds 42 0.16 CPUs; 42 % in \
                 _raw_spin_unlock_irq ([kernel.kallsyms])";
     assert_eq!(found[0].text(), text);
     assert_eq!(found.iter().map(|one| one.cause).collect::<Vec<_>>(), [Cause::Kernel, Cause::Queue]);
     assert_eq!(found[0].look.command(), "perfprof-tui --where 'pid == 42'");
     let causes = |list: Vec<MachineFinding>| list.iter().map(|one| one.cause).collect::<Vec<_>>();
-    assert_eq!(causes(list(SECOND * 8 / 100, 1 << 20)), [Cause::Queue], "half of the time");
-    assert_eq!(causes(list(SECOND * 16 / 100, 0)), [Cause::Queue], "a thread of the kernel");
+    assert_eq!(causes(list(SECOND * 8 / 100, 1 << 20, 200)), [Cause::Queue], "half of the time");
+    assert_eq!(causes(list(SECOND * 16 / 100, 0, 200)), [Cause::Queue], "a thread of the kernel");
+    assert_eq!(causes(list(SECOND * 144 / 1000, 1 << 20, 4000)), [Cause::Queue], "a client that waits for its server");
 }
 
 #[test]
@@ -634,6 +636,66 @@ fn a_process_that_keeps_a_cpu_busy_is_above_the_queue() {
 }
 
 /// A server that is stopped: each connection that its full listen queue drops is tried again.
+/// `KEYS` of redis next to compilers that leave it a third of a CPU.
+#[test]
+fn a_hot_function_is_above_the_queue_also_while_it_waits() {
+    let list = |delay_ns, share| {
+        let mut second = calm_second();
+        (second.waiting, second.busy_ns) = (15, 2 * SECOND);
+        let of = |pid, comm: &str, cpu_ns, delay_ns| {
+            process(pid, comm, |one| (one.cpu_ns, one.delay_ns) = (cpu_ns, delay_ns))
+        };
+        second.processes = vec![
+            of(5, "redis-server", SECOND * 29 / 100, delay_ns),
+            of(6, "rustc", SECOND * 95 / 100, SECOND / 20),
+            of(7, "rustc", SECOND * 32 / 100, SECOND / 2),
+        ];
+        let sampled = |pid, comm: &str, function: &str, share| ProcessSamples {
+            pid,
+            comm: comm.into(),
+            function: Some((function.to_owned(), share)),
+            ..ProcessSamples::default()
+        };
+        let processes = [
+            sampled(6, "rustc", "lower_qpath (librustc_driver.so)", 25.0),
+            sampled(5, "redis-server", "keysCommand (redis-server)", share),
+        ];
+        found_in(&seconds(vec![second; 10]), &processes, false)
+    };
+    let found = list(SECOND * 53 / 100, 51.0);
+    let text = "cpu: 2.00 of 2 CPUs busy; redis-server 0.29, rustc ×2 1.27; redis-server: 51 % in keysCommand \
+                (redis-server)";
+    assert_eq!((found[0].text().as_str(), found[0].look.command().as_str()), (text, "perfprof-tui --where 'pid == 5'"));
+    for other in [list(SECOND / 10, 51.0), list(SECOND * 53 / 100, 33.0)] {
+        assert_eq!((other[0].cause, other[1].culprit.as_str()), (Cause::Queue, "rustc ×2 1.27, redis-server 0.29"));
+    }
+}
+
+/// A process that computes next to compilers, and a fault of something else that is just above its limits.
+#[test]
+fn the_mildest_fault_is_above_a_shortage_of_cpus() {
+    let first = |fault: &dyn Fn(&mut Resources)| {
+        let list = reported(|one| {
+            (one.waiting, one.busy_ns) = (30, 2 * SECOND);
+            one.processes = vec![process(5, "gzip", |one| (one.cpu_ns, one.delay_ns) = (SECOND, 3 * SECOND))];
+            fault(one);
+        });
+        list.iter().map(|one| one.cause).collect::<Vec<_>>()
+    };
+    assert_eq!(first(&|_| {}), [Cause::Busy, Cause::Queue]);
+    let disk = |one: &mut Resources| {
+        let done = DiskCounters { name: "vda".to_owned(), requests: 2000, busy_ms: 50, ..DiskCounters::default() };
+        one.disks = vec![DiskUse { done }];
+    };
+    assert_eq!(first(&disk), [Cause::Disk, Cause::Busy, Cause::Queue]);
+    let refused = |one: &mut Resources| (one.networks[0].counts.opened, one.networks[0].counts.failed) = (100, 6);
+    assert_eq!(first(&refused), [Cause::Refused, Cause::Busy, Cause::Queue]);
+    let lost = |one: &mut Resources| {
+        (one.networks[0].counts.segments, one.networks[0].counts.retransmitted) = (1000, 11);
+    };
+    assert_eq!(first(&lost), [Cause::Retransmits, Cause::Busy, Cause::Queue]);
+}
+
 #[test]
 fn a_full_listen_queue_is_above_the_segments_that_it_causes() {
     let list = reported(|one| {

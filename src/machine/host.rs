@@ -317,12 +317,23 @@ fn interval_ns(interval: Duration) -> u64 {
     (interval.as_nanos() as u64).max(1_000_000_000)
 }
 
+/// Returns the length of an interval: up to a fifth more than the chosen one, each time another. Readings in step with a
+/// program would always see the same part of what it does periodically, such as a mutex held for 60 ms of each 200.
+fn varied_ns(nth: u64, interval: u64) -> u64 {
+    /// 2^64 divided by the golden ratio: multiples of it are spread evenly (Knuth, TAOCP volume 3, section 6.4).
+    const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+    const PARTS: u64 = 1 << 10;
+    let part = nth.wrapping_mul(GOLDEN) >> (64 - PARTS.trailing_zeros());
+    interval.saturating_add(interval / 5 / PARTS * part)
+}
+
 impl SharedWithThread {
     fn run(&self, target: &[i32], published: impl Fn() -> bool) {
         let mut reader = HostWatch::new(Roots::default());
         reader.follow(target, &[]);
         reader.cut();
-        let mut cut_at = monotonic_ns() + self.interval.load(Ordering::Relaxed);
+        let next = |nth| monotonic_ns().saturating_add(varied_ns(nth, self.interval.load(Ordering::Relaxed)));
+        let (mut nth, mut cut_at) = (1, next(0));
         while !self.stop.load(Ordering::Relaxed) {
             let now = monotonic_ns();
             let rest = Duration::from_nanos(cut_at.saturating_sub(now));
@@ -334,7 +345,7 @@ impl SharedWithThread {
             reader.count_work(self.counts_work.load(Ordering::Relaxed));
             reader.follow(target, &self.viewed.lock());
             self.view.store(Arc::new(reader.cut()));
-            cut_at = monotonic_ns() + self.interval.load(Ordering::Relaxed);
+            (nth, cut_at) = (nth + 1, next(nth));
             if !published() {
                 return;
             }
@@ -389,6 +400,23 @@ mod tests {
         let last = reader.ksoftirqd_files.iter().filter_map(|file| pid(path(file))).max().expect("one");
         let older = procfs::processes().into_iter().filter(|pid| *pid <= last).count();
         assert!(reads <= older + 12 * found.len() + 10, "{reads} reads, {older} are as old");
+    }
+
+    /// Ten readings see most of what repeats itself in a fifth of a second, a quarter, or a second.
+    #[test]
+    fn readings_are_not_in_step_with_a_program() {
+        const SECOND: u64 = 1_000_000_000;
+        for period in [SECOND / 5, SECOND / 4, SECOND] {
+            let times = (0..10).scan(0, |at, nth| {
+                *at += varied_ns(nth, SECOND);
+                Some(*at)
+            });
+            let tenths: std::collections::BTreeSet<u64> = times.map(|at| at % period * 10 / period).collect();
+            assert!(tenths.len() >= 6, "{period}: {tenths:?}");
+        }
+        let all: Vec<u64> = (0..1000).map(|nth| varied_ns(nth, SECOND)).collect();
+        assert!(all.iter().all(|one| (SECOND..SECOND * 6 / 5).contains(one)));
+        assert_eq!(varied_ns(3, u64::MAX), u64::MAX);
     }
 
     #[test]

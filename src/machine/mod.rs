@@ -5,6 +5,7 @@ pub mod coverage;
 pub mod deadlocks;
 pub mod findings;
 pub mod host;
+pub mod listeners;
 pub mod memory_limits;
 pub mod processes;
 mod quotas;

@@ -12,6 +12,7 @@ use crate::session::machine::resources::{DiskCounters, disks, keyed, net_counter
 use crate::session::machine::{Pressure, Stat, Ticks};
 
 use super::deadlocks::{Deadlock, DeadlockWatch};
+use super::listeners::{FullQueue, ListenWatch};
 use super::memory_limits::{MemoryGroup, MemoryLimits};
 use super::processes::{ProcessUse, ProcessWatch};
 
@@ -82,6 +83,8 @@ pub struct Resources {
     pub(crate) memory: MemoryUse,
     pub(crate) full_groups: Vec<MemoryGroup>,
     pub(crate) networks: Vec<NetworkUse>,
+    /// The full listen queue behind dropped connections, if there were any.
+    pub(crate) full_queue: Option<FullQueue>,
     /// The processes with the largest figures, and the time that these cover.
     pub processes: Vec<ProcessUse>,
     pub(crate) processes_ns: u64,
@@ -144,6 +147,7 @@ pub(crate) struct ResourceWatch {
     processes: ProcessWatch,
     deadlocks: DeadlockWatch,
     limits: MemoryLimits,
+    listeners: ListenWatch,
     before: Readings,
     history: ResourceHistory,
 }
@@ -174,6 +178,7 @@ impl ResourceWatch {
             processes: ProcessWatch::default(),
             deadlocks: DeadlockWatch::default(),
             limits: MemoryLimits::here(),
+            listeners: ListenWatch::default(),
             before: Readings::default(),
             history: ResourceHistory::default(),
         }
@@ -197,6 +202,8 @@ impl ResourceWatch {
         let passed = ticks.since(&self.before.ticks);
         let ns = |ticks: u64| ticks.saturating_mul(1_000_000_000 / rate.max(1));
         let (processes, processes_ns) = self.processes.read().unwrap_or_default();
+        let networks = self.networks(&processes);
+        let are_dropped = networks.iter().any(|one| one.counts.unaccepted > 0);
         let new = Resources {
             at,
             length,
@@ -211,7 +218,8 @@ impl ResourceWatch {
             disks: self.disks(),
             memory: self.memory(),
             full_groups: self.limits.read(),
-            networks: self.networks(&processes),
+            networks,
+            full_queue: self.listeners.read(are_dropped),
             processes,
             processes_ns,
             deadlocks: self.deadlocks.read(at),

@@ -115,6 +115,12 @@ pub struct TcpCounters {
     pub(crate) open_ns: u64,
 }
 
+impl TcpSocket {
+    pub(crate) fn is_listening(&self) -> bool {
+        self.state == LISTEN
+    }
+}
+
 impl TcpCounters {
     /// Returns the growth since earlier values.
     pub(crate) fn since(&self, before: &Self) -> Self {

@@ -116,8 +116,14 @@ pub(super) fn unaccepted(totals: &Totals<'_>) -> Option<MachineFinding> {
     let rate = counts.unaccepted as f64 / totals.seconds.max(1e-3);
     let figure = format!("{} connections dropped/s", short(rate));
     let finding = || MachineFinding::new(Cause::Unaccepted, Severity::Bad, 0.7, figure, connections(pid));
-    let evidence = "a listen queue is full: its process accepts too slowly".to_owned();
-    (rate >= totals.limit(DROPPED)).then(|| finding().by(place(pid, name)).shown_by(evidence))
+    let (culprit, evidence) = match &totals.full_queue {
+        Some(queue) => (
+            format!("{} accepts too slowly", queue.text()),
+            format!("its listen queue is full: {} connections wait, the limit is {}", queue.waiting, queue.limit),
+        ),
+        None => (place(pid, name), "a listen queue is full: its process accepts too slowly".to_owned()),
+    };
+    (rate >= totals.limit(DROPPED)).then(|| finding().by(culprit).shown_by(evidence))
 }
 
 pub(super) fn datagrams(totals: &Totals<'_>) -> Option<MachineFinding> {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::machine::deadlocks::Deadlock;
+use crate::machine::listeners::FullQueue;
 use crate::machine::memory_limits::MemoryGroup;
 use crate::machine::processes::ProcessUse;
 use crate::machine::resources::{DiskUse, MemoryUse, NetworkCounts, NetworkUse, Resources};
@@ -635,7 +636,6 @@ fn a_process_that_keeps_a_cpu_busy_is_above_the_queue() {
     assert_eq!(order(&[SECOND / 2, SECOND / 2]), [Cause::Queue, Cause::Busy], "several processes");
 }
 
-/// A server that is stopped: each connection that its full listen queue drops is tried again.
 /// `KEYS` of redis next to compilers that leave it a third of a CPU.
 #[test]
 fn a_hot_function_is_above_the_queue_also_while_it_waits() {
@@ -696,6 +696,7 @@ fn the_mildest_fault_is_above_a_shortage_of_cpus() {
     assert_eq!(first(&lost), [Cause::Retransmits, Cause::Busy, Cause::Queue]);
 }
 
+/// A server that is stopped: each connection that its full listen queue drops is tried again.
 #[test]
 fn a_full_listen_queue_is_above_the_segments_that_it_causes() {
     let list = reported(|one| {
@@ -703,4 +704,12 @@ fn a_full_listen_queue_is_above_the_segments_that_it_causes() {
         one.networks[0].counts = counts;
     });
     assert_eq!(list.iter().map(|one| one.cause).collect::<Vec<_>>(), [Cause::Unaccepted, Cause::Retransmits]);
+    let named = only(Cause::Unaccepted, |one| {
+        one.networks[0].counts.unaccepted = 208;
+        let process = Some((7, "redis-server".into()));
+        one.full_queue = Some(FullQueue { port: 8098, process, waiting: 5, limit: 4 });
+    });
+    let text = "network: 208 connections dropped/s; port 8098 of redis-server 7 accepts too slowly; its listen queue is \
+                full: 5 connections wait, the limit is 4";
+    assert_eq!(named.text(), text);
 }

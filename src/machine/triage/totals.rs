@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::machine::deadlocks::Deadlock;
+use crate::machine::listeners::FullQueue;
 use crate::machine::memory_limits::MemoryGroup;
 use crate::machine::processes::ProcessUse;
 use crate::machine::resources::{MemoryUse, NetworkCounts, Resources};
@@ -70,6 +71,8 @@ pub struct Totals<'a> {
     pub(crate) groups: BTreeMap<Arc<str>, MemoryGroup>,
     /// Network namespaces by a process in them.
     pub(crate) networks: BTreeMap<Option<i32>, (Arc<str>, NetworkCounts)>,
+    /// The newest full listen queue.
+    pub(crate) full_queue: Option<FullQueue>,
     pub(crate) processes: Vec<ProcessTotal>,
     /// The time that the figures of processes cover.
     pub(crate) process_seconds: f64,
@@ -120,6 +123,7 @@ impl<'a> Totals<'a> {
                 let known = out.networks.entry(pid).or_insert((name, NetworkCounts::default()));
                 known.1 = known.1.plus(&network.counts);
             }
+            out.full_queue = one.full_queue.clone().or(out.full_queue);
             out.looks += usize::from(one.processes_ns > 0);
             out.process_seconds += one.processes_ns as f64 / 1e9;
             for process in one.processes.iter().filter(|process| scope.is_none_or(|pids| pids.contains(&process.pid))) {
@@ -133,6 +137,11 @@ impl<'a> Totals<'a> {
         (out.busy, out.stolen, out.waiting) = (per(out.busy), per(out.stolen), per(out.waiting));
         (out.switches, out.forks) = (per(out.switches), per(out.forks));
         out.processes = processes.into_values().collect();
+        let is_mine = |queue: &FullQueue| {
+            let pid = queue.process.as_ref().map(|(pid, _)| pid);
+            scope.is_none_or(|pids| pid.is_some_and(|pid| pids.contains(pid)))
+        };
+        out.full_queue = out.full_queue.filter(is_mine);
         if scope.is_some() {
             out.networks.retain(|pid, _| pid.is_some_and(|pid| scope.is_some_and(|pids| pids.contains(&pid))));
         }

@@ -5,7 +5,7 @@ use crate::panel::unit::{bytes, short};
 use super::totals::{ProcessTotal, ProgramUse, Totals};
 use super::{Cause, Confidence, Look, MachineFinding, SPECIFIC, Severity};
 
-/// Minor faults of a program per second of its time on a CPU, of which they are a large part, and then per second: on a
+/// Minor faults of a program per second of its time on a CPU, where they are a large part of it, and per second: on a
 /// busy machine it gets only a part of a CPU.
 const FAULTS_OF_WORK: f64 = 100_000.0;
 const FAULTS_WHILE_QUEUED: f64 = 20_000.0;

@@ -120,10 +120,7 @@ impl ProcessWatch {
             list.extend(self.update(pid, comm, now, &mut budget));
         }
         self.known.retain(|pid, _| seen.contains(pid));
-        for one in &mut list {
-            // A child that ran for long has most of its time in earlier intervals.
-            one.children_ns = one.children_ns.min(span);
-        }
+        list.iter_mut().for_each(|one| limit_to(one, span));
         let mut list = largest(list, &self.followed);
         for one in &mut list {
             one.script = script(&one.comm, || procfs::cmdline(one.pid)).map(Arc::from);
@@ -203,6 +200,13 @@ impl ProcessWatch {
         }
         Some(used)
     }
+}
+
+/// Limits figures to what fits into an interval: the kernel adds the time of a child, or of a wait for a CPU, when it ends,
+/// with the part before the interval.
+fn limit_to(one: &mut ProcessUse, span: u64) {
+    one.children_ns = one.children_ns.min(span);
+    one.delay_ns = one.delay_ns.min(span.saturating_mul(u64::from(one.threads.max(1))));
 }
 
 /// Updates the number of readings for which a process has grown steadily: a reading without growth takes back three.
@@ -301,6 +305,17 @@ mod tests {
         let one = |pid, grown, growing| ProcessUse { pid, grown, growing, ..ProcessUse::default() };
         let list = (1..=20).map(|pid| one(pid, 90_000_000, 1)).chain([one(21, 500_000, 12)]).collect();
         assert!(largest(list, &[]).iter().any(|one| one.pid == 21));
+    }
+
+    /// A program that was starved waited 59.9 s for its first time slice in a minute.
+    #[test]
+    fn a_wait_counts_for_its_part_in_the_interval() {
+        let of = |delay_ns, threads| {
+            let mut one = ProcessUse { delay_ns, threads, children_ns: 70, ..ProcessUse::default() };
+            limit_to(&mut one, 10);
+            (one.delay_ns, one.children_ns)
+        };
+        assert_eq!((of(599, 1), of(599, 3), of(9, 3), of(599, 0)), ((10, 10), (30, 10), (9, 10), (10, 10)));
     }
 
     /// Rust's condition variables may wait with the value of a contended mutex.

@@ -13,6 +13,10 @@ const PRESSURE: f64 = 10.0;
 /// The share of the time in which a disk has requests, from which it may cause the pressure.
 const PRESSED_BUSY: f64 = 0.1;
 const SLOW_NS: f64 = 50e6;
+/// The bytes of a request from which it takes long without a process that waits for it: the kernel writes changed pages
+/// to disks in large requests. The pressure in percent from which processes do wait.
+const LARGE: f64 = 256e3;
+const WAITED_FOR: f64 = 5.0;
 /// Requests per second that are many for any disk.
 const MANY_REQUESTS: f64 = 2000.0;
 /// Requests per second below which the mean time of requests means little.
@@ -39,7 +43,9 @@ pub(super) fn disk(totals: &Totals<'_>) -> Option<MachineFinding> {
     let rate = worst.requests as f64 / totals.seconds;
     let mean_ns = worst.waited_ms as f64 * 1e6 / worst.requests.max(1) as f64;
     let (some, full) = totals.pressure_of("io");
-    let is_slow = mean_ns >= totals.limit(SLOW_NS) && rate >= totals.limit(LEAST_REQUESTS);
+    let size = worst.sectors as f64 * 512.0 / worst.requests.max(1) as f64;
+    let is_waited_for = size < LARGE || some >= totals.limit(WAITED_FOR);
+    let is_slow = mean_ns >= totals.limit(SLOW_NS) && rate >= totals.limit(LEAST_REQUESTS) && is_waited_for;
     let is_pressed = some >= totals.limit(PRESSURE) && busy(worst) >= totals.limit(PRESSED_BUSY);
     if busy(worst) < totals.limit(DISK_BUSY) && rate < MANY_REQUESTS && !is_pressed && !is_slow {
         return None;

@@ -213,6 +213,25 @@ fn a_disk_is_busy_or_slow() {
     assert_eq!(reported(disk(300, 300, 200, 300)), []);
 }
 
+/// The kernel writes what compilers made, next to a server without a fault.
+#[test]
+fn large_requests_for_which_no_process_waits_are_not_slow() {
+    let found = |sectors, some| {
+        reported(move |one: &mut Resources| {
+            let (requests, waited_ms) = (39, 3268);
+            let done =
+                DiskCounters { name: "vda".to_owned(), requests, sectors, waited_ms, busy_ms: 350, weighted_ms: 3300 };
+            one.disks = vec![DiskUse { done }];
+            one.pressure = vec![("io", Pressure { some, full: 0.0 })];
+            one.processes.push(process(9, "rustc", |one| one.io = 1_300_000));
+        })
+    };
+    let causes = |list: Vec<MachineFinding>| list.iter().map(|one| one.cause).collect::<Vec<_>>();
+    assert_eq!(found(77_000, 1.0), []);
+    assert_eq!(causes(found(77_000, 6.0)), [Cause::Disk], "a process waits for them");
+    assert_eq!(causes(found(39 * 8, 1.0)), [Cause::Disk], "small ones");
+}
+
 #[test]
 fn memory_that_is_short() {
     let found = only(Cause::Killed, |one| one.memory.killed = 1);

@@ -33,11 +33,11 @@ const SWITCHES_OF_ONE: f64 = 20_000.0;
 /// Time slices of one program per second, and per second of its time on a CPU: a program that switches all the time gets
 /// only a part of a CPU on a busy machine.
 const SWITCHES_WHILE_QUEUED: f64 = 10_000.0;
-const SWITCHES_OF_WORK: f64 = 40_000.0;
+const SWITCHES_OF_WORK: f64 = 80_000.0;
 /// The bytes of a disk for each time slice, from which a program switches because of its requests: a sector.
 const REQUEST: u64 = 512;
 /// The minimum of CPUs that a process uses, and the minimum share of them in the kernel.
-const KERNEL_CPUS: f64 = 0.1;
+const KERNEL_CPUS: f64 = 0.08;
 const KERNEL: f64 = 0.85;
 /// The minimum time for which it runs at a time, in nanoseconds: clients and servers of a network are in the kernel as
 /// well, but wait for each other all the time.

@@ -36,8 +36,8 @@ const SWITCHES_WHILE_QUEUED: f64 = 10_000.0;
 const SWITCHES_OF_WORK: f64 = 80_000.0;
 /// The bytes of a disk for each time slice, from which a program switches because of its requests: a sector.
 const REQUEST: u64 = 512;
-/// The minimum of CPUs that a process uses, and the minimum share of them in the kernel.
-const KERNEL_CPUS: f64 = 0.08;
+/// The minimum of CPUs of a program that is found by what it does with them, and the minimum share of them in the kernel.
+const PART_OF_CPU: f64 = 0.08;
 const KERNEL: f64 = 0.85;
 /// The minimum time for which it runs at a time, in nanoseconds: clients and servers of a network are in the kernel as
 /// well, but wait for each other all the time.
@@ -163,7 +163,10 @@ pub(super) fn switches(totals: &Totals<'_>) -> Option<MachineFinding> {
     let limit = SWITCHES * totals.cpus.max(1.0);
     let causes = totals.programs(|one| if one.io / REQUEST < one.slices { one.slices } else { 0 });
     let is_storm = |one: &&ProgramUse| {
-        let switches_always = || one.per_cpu_second() >= totals.limit(SWITCHES_OF_WORK);
+        let switches_always = || {
+            let cpus = totals.per_second(one.cpu_ns) / 1e9;
+            cpus >= totals.limit(PART_OF_CPU) && one.per_cpu_second() >= totals.limit(SWITCHES_OF_WORK)
+        };
         one.per_second >= totals.limit(SWITCHES_OF_ONE)
             || one.per_second >= totals.limit(SWITCHES_WHILE_QUEUED) && switches_always()
     };
@@ -191,7 +194,7 @@ pub(super) fn kernel(totals: &Totals<'_>) -> Option<MachineFinding> {
     // Threads of the kernel have no memory of their own.
     let is_inside = |one: &&ProcessTotal| {
         one.used.resident > 0
-            && cpus(one) >= totals.limit(KERNEL_CPUS)
+            && cpus(one) >= totals.limit(PART_OF_CPU)
             && share(one) >= totals.limit(KERNEL)
             && runs_on(one)
     };

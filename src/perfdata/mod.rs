@@ -94,6 +94,10 @@ impl EventUnit {
     }
 }
 
+/// The event of the time that threads sleep in a live session. perf expects raw data in samples of its own event
+/// (`offcpu-time`), so that this one has another name.
+pub(crate) const OFF_CPU_TIME: &str = "off-cpu-time";
+
 impl EventDesc {
     /// Returns an event that is derived from the samples of others.
     pub fn derived(name: &str) -> Self {
@@ -147,14 +151,16 @@ impl EventDesc {
         self.name == LATENCY && self.is_clock() && !self.is_derived()
     }
 
-    /// Returns whether it is perf's event of off-CPU times (`perf record --off-cpu`), which a BPF program writes.
+    /// Returns whether it is an event of off-CPU times, which a BPF program writes: that of perf (`perf record
+    /// --off-cpu`), or our own.
     pub(crate) fn is_off_cpu(&self) -> bool {
-        self.attr.kind == TYPE_SOFTWARE && self.attr.config == SW_BPF_OUTPUT && self.name == "offcpu-time"
+        let is_written = self.attr.kind == TYPE_SOFTWARE && self.attr.config == SW_BPF_OUTPUT;
+        is_written && ["offcpu-time", OFF_CPU_TIME].contains(&&*self.name)
     }
 
     /// Returns whether its samples carry the values of an off-CPU time as raw data, as since perf 6.16.
     pub(crate) fn has_raw_off_cpu(&self) -> bool {
-        self.is_off_cpu() && self.attr.sample_type & sample::RAW != 0
+        self.is_off_cpu() && self.name != OFF_CPU_TIME && self.attr.sample_type & sample::RAW != 0
     }
 
     pub(crate) fn has_durations(&self) -> bool {
@@ -257,6 +263,7 @@ mod tests {
             (event("cpu-clock", TYPE_SOFTWARE, SW_CPU_CLOCK), EventUnit::Nanoseconds),
             (event("mine", TYPE_SOFTWARE, SW_TASK_CLOCK), EventUnit::Nanoseconds),
             (event("offcpu-time", TYPE_SOFTWARE, SW_BPF_OUTPUT), EventUnit::Nanoseconds),
+            (event(OFF_CPU_TIME, TYPE_SOFTWARE, SW_BPF_OUTPUT), EventUnit::Nanoseconds),
             (event("bpf-output", TYPE_SOFTWARE, SW_BPF_OUTPUT), EventUnit::Count),
             (event("syscalls:sys_enter_clock_nanosleep", TYPE_TRACEPOINT, 0), EventUnit::Count),
             (event("power:clock_enable", TYPE_TRACEPOINT, 1), EventUnit::Count),

@@ -128,6 +128,7 @@ fn config(events: Vec<Event>, target: Target) -> LiveConfig {
         force: true,
         tables: 64 << 20,
         interpreters: Default::default(),
+        off_cpu_time: false,
     }
 }
 

@@ -67,6 +67,7 @@ fn the_last_seconds_are_kept_whole() {
         force: true,
         tables: 64 << 20,
         interpreters: Default::default(),
+        off_cpu_time: false,
     };
     let source = LiveSource::start(config, Box::new(RealSys), Rights::read()).expect("opens");
     let options = Options {

@@ -40,6 +40,9 @@ pub(crate) struct Sampling {
     /// Additional sample fields, for `record`.
     #[arg(skip)]
     pub(crate) extras: Extras,
+    /// Whether the time off the CPUs is measured, too, unless events are chosen.
+    #[arg(skip)]
+    pub(crate) off_cpu_time: bool,
     /// All events form one group.
     #[arg(skip)]
     pub(crate) grouped: bool,

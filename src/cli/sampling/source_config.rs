@@ -196,6 +196,7 @@ pub(crate) fn config(s: &Sampling, rights: &Rights) -> anyhow::Result<LiveConfig
         force: s.force,
         tables: tables_of(s.memory.unwrap_or(usize::MAX)),
         interpreters: Interpreters::parse(&s.interp).map_err(usage)?,
+        off_cpu_time: s.off_cpu_time && s.events.is_empty(),
         ..LiveConfig::default()
     })
 }

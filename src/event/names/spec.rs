@@ -5,11 +5,12 @@ use std::sync::Arc;
 use crate::kernel::bpf::FilterProgram;
 use crate::kernel::call_sums::SumPolicy;
 use crate::kernel::perf_event::attr::{
-    Attr, Flag, SW_CPU_CLOCK, SW_DUMMY, SW_TASK_CLOCK, TYPE_BREAKPOINT, TYPE_HARDWARE, TYPE_SOFTWARE, TYPE_TRACEPOINT,
-    sample,
+    Attr, Flag, SW_BPF_OUTPUT, SW_CPU_CLOCK, SW_DUMMY, SW_TASK_CLOCK, TYPE_BREAKPOINT, TYPE_HARDWARE, TYPE_SOFTWARE,
+    TYPE_TRACEPOINT, sample,
 };
 
 use crate::lang::Diagnostic;
+use crate::perfdata::OFF_CPU_TIME;
 
 use crate::event::CallGraph;
 
@@ -113,6 +114,17 @@ impl Event {
     /// Returns an event that never fires (PERF_COUNT_SW_DUMMY). It is for sessions whose events are added later.
     pub(crate) fn dummy() -> Self {
         Self { no_samples: true, ..Self::fixed("dummy", TYPE_SOFTWARE, SW_DUMMY) }
+    }
+
+    /// Returns the event of the time that threads sleep. The kernel does not open it: a program's sums are its samples.
+    pub(crate) fn off_cpu_time() -> Self {
+        let mut event = Self::fixed(OFF_CPU_TIME, TYPE_SOFTWARE, SW_BPF_OUTPUT);
+        event.attr.period_or_freq = 1;
+        event
+    }
+
+    pub(crate) fn is_off_cpu_time(&self) -> bool {
+        self.attr.kind == TYPE_SOFTWARE && self.attr.config == SW_BPF_OUTPUT && self.name == OFF_CPU_TIME
     }
 
     /// Returns the default event, the same as perf's.

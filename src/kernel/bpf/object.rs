@@ -46,8 +46,13 @@ fn data(file: &ElfFile64<'static, Endianness>, name: &str) -> Result<&'static [u
 impl LoadedObject {
     /// Creates the maps of an object and loads its types.
     pub(crate) fn load(bytes: &'static [u8]) -> Result<Self, LoadError> {
+        Self::load_beside(bytes, None)
+    }
+
+    /// Does the same for an object that has maps in common with another one, by their names.
+    pub(crate) fn load_beside(bytes: &'static [u8], other: Option<&Self>) -> Result<Self, LoadError> {
         let file = parse(bytes)?;
-        let maps = make_maps(&file, data(&file, "maps")?)?;
+        let maps = make_maps(&file, data(&file, "maps")?, other)?;
         let btf = calls::btf(data(&file, ".BTF")?)?;
         Ok(Self { bytes, maps, btf })
     }
@@ -103,12 +108,21 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..at.checked_add(4)?)?.try_into().ok().map(u32::from_le_bytes)
 }
 
-/// Creates the maps that section `maps` describes (`struct map` in the programs' sources).
-fn make_maps(file: &ElfFile64<'_, Endianness>, section: &[u8]) -> Result<FxHashMap<String, OwnedFd>, LoadError> {
+/// Creates the maps that section `maps` describes (`struct map` in the programs' sources), except those of `other`.
+fn make_maps(
+    file: &ElfFile64<'_, Endianness>,
+    section: &[u8],
+    other: Option<&LoadedObject>,
+) -> Result<FxHashMap<String, OwnedFd>, LoadError> {
     let index = file.section_by_name("maps").map(|s| s.index());
     let mut maps = FxHashMap::default();
     for symbol in file.symbols().filter(|s| s.section_index() == index && s.kind() == SymbolKind::Data) {
         let name = symbol.name().unwrap_or_default().to_owned();
+        if let Some(shared) = other.and_then(|other| other.maps.get(&name)) {
+            let copy = shared.try_clone();
+            maps.insert(name, copy.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::MFILE))?);
+            continue;
+        }
         let field = |i: usize| word(section, symbol.address() as usize + 4 * i).ok_or_else(|| odd("maps"));
         let mut of =
             MapKind { kind: field(0)?, key: field(1)?, value: field(2)?, entries: field(3)?, flags: field(4)? };

@@ -9,6 +9,7 @@ pub(crate) mod rule;
 pub(crate) mod runtime;
 pub(crate) mod script_engine;
 mod store;
+pub(crate) mod waits;
 
 use std::ffi::CString;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -206,6 +207,8 @@ pub(crate) const AT_TRACEPOINT: u8 = 8;
 pub(crate) const NARROW: u8 = 16;
 /// In the same byte: the process has an interpreter, so that the words are [`runtime::WalkParts`].
 pub(crate) const MIXED: u8 = 32;
+/// In the same byte: it is the stack of a wait, and the kernel's part and an id follow ([`waits`]).
+pub(crate) const OF_WAIT: u8 = 64;
 
 /// Changes of processes from the rings, which their tables must follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

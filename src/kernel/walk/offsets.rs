@@ -9,6 +9,11 @@ pub(super) fn thread_pointer(types: &Btf) -> Result<u32, BtfError> {
     types.offset("task_struct", path)
 }
 
+/// Returns the offset of a task's thread number.
+pub(super) fn thread_number(types: &Btf) -> Result<u32, BtfError> {
+    types.offset("task_struct", &["pid"])
+}
+
 /// Returns the offset of a task's own perf events, which exist only if the task is a target. Before
 /// Linux 6.2 they are in two lists; tracepoints are in the second one, that of software events.
 pub(super) fn task_events(types: &Btf) -> Result<u32, BtfError> {

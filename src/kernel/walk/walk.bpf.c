@@ -345,12 +345,15 @@ struct state {
 #define NARROW 16
 /* The words may be tagged: the process has an interpreter. */
 #define MIXED 32
+/* The stack of a wait (waits.bpf.c). */
+#define OF_WAIT 64
 
 /* A walk at a tracepoint or probe may be interrupted by a sample: each has its own state. A walk at a probe may also be
- * interrupted by another task's: it is lost then. */
+ * interrupted by another task's: it is lost then. Waits begin in context switches (waits.bpf.c). */
 #define SAMPLED 0
 #define TRACED 1
 #define PROBED 2
+#define WAITED 3
 
 /* Kinds of rows (rule.rs). */
 #define K_GAP 0
@@ -374,7 +377,7 @@ struct state {
 #define K_SP_WIDE 16
 #define K_SP_WIDEST 26
 
-struct map DATA("maps") states = { PERCPU_ARRAY, 4, sizeof(struct state), 3, 0, 0 };
+struct map DATA("maps") states = { PERCPU_ARRAY, 4, sizeof(struct state), 4, 0, 0 };
 struct map DATA("maps") spaces = { HASH, 4, sizeof(struct space), 1 << 15, 0, 0 };
 struct map DATA("maps") pieces = { ARRAY_OF_MAPS, 4, 4, 64, 0, sizeof(struct piece) };
 struct map DATA("maps") chunks = { ARRAY_OF_MAPS, 4, 4, 64, 0, sizeof(struct chunk) };
@@ -1883,14 +1886,10 @@ INLINE struct space *inherited(void)
 	return map_lookup(&spaces, &tgid);
 }
 
-/* Walks from the registers that were taken, and writes the result. */
-INLINE void walk_from_here(void *ctx, struct state *s, const struct settings *said, u32 which, u8 flags)
+/* Begins a walk from the registers that were taken. */
+INLINE void begin_walk(struct state *s, const struct settings *said, u8 flags)
 {
-	u64 task = current_pid_tgid(), n;
-	u32 tgid = task >> 32;
-	struct space *space;
-
-	s->owner = task;
+	s->owner = current_pid_tgid();
 	s->address = said->address;
 	s->back = 0;
 	s->fresh = 1;
@@ -1903,18 +1902,15 @@ INLINE void walk_from_here(void *ctx, struct state *s, const struct settings *sa
 	s->flags = flags | (s->narrow ? NARROW : 0);
 	s->trampoline = 0;
 	find_pending(s);
-	if (said->copies) {
-		if (!s->pending)
-			return;
-		s->why = RETURNS;
-		s->ip[0] = s->trampoline;
-		s->depth = 1;
-		loop((FRAMES - 1) / 2, collect, &which, 0);
-		n = s->depth & 127;
-		output(ctx, &events, CURRENT_CPU, &s->why, 4 + 8 * n);
-		return;
-	}
-	space = map_lookup(&spaces, &tgid);
+}
+
+/* Walks to the end; 0 if another walk took its place. */
+INLINE int walk_user(struct state *s, u32 which)
+{
+	u64 task = current_pid_tgid();
+	u32 tgid = task >> 32;
+	struct space *space = map_lookup(&spaces, &tgid);
+
 	if (!space) {
 		s->flags |= PROCESS_UNKNOWN;
 		space = inherited();
@@ -1931,14 +1927,36 @@ INLINE void walk_from_here(void *ctx, struct state *s, const struct settings *sa
 	s->code_len = s->blob_len = s->engine = 0;
 	find_frame(s);
 	loop((s->frame || s->code_len || s->engine ? MIXED_FRAMES + MIXED_ROUNDS : FRAMES) + 1 + MOST_PENDING, step, &which, 0);
-	n = s->depth & (WORDS - 1);
 	if (s->owner != task)
-		return;
+		return 0;
 	if (s->flags & (PROCESS_UNKNOWN | MAPPING_UNKNOWN))
 		ask(tgid);
+	return 1;
+}
+
+/* Walks from the registers that were taken, and writes the result. */
+INLINE void walk_from_here(void *ctx, struct state *s, const struct settings *said, u32 which, u8 flags)
+{
+	u64 n;
+
+	begin_walk(s, said, flags);
+	if (said->copies) {
+		if (!s->pending)
+			return;
+		s->why = RETURNS;
+		s->ip[0] = s->trampoline;
+		s->depth = 1;
+		loop((FRAMES - 1) / 2, collect, &which, 0);
+		n = s->depth & 127;
+		output(ctx, &events, CURRENT_CPU, &s->why, 4 + 8 * n);
+		return;
+	}
+	if (!walk_user(s, which))
+		return;
+	n = s->depth & (WORDS - 1);
 	if (s->flags & PROCESS_UNKNOWN) {
 		/* Samples have the number of their reader's namespace: who is to make tables learns the kernel's. */
-		s->ip[n] = tgid;
+		s->ip[n] = (u32)(s->owner >> 32);
 		output(ctx, &events, CURRENT_CPU, &s->why, 12 + 8 * n);
 		return;
 	}
@@ -1954,6 +1972,7 @@ INLINE u64 take_saved(struct state *s, struct registers *r)
 	return s->pc;
 }
 
+#ifndef WAITS
 /* The walk of the task that is interrupted. */
 INLINE void walk_interrupted(struct registers *ctx, u32 which)
 {
@@ -2020,5 +2039,7 @@ SECTION("raw_tp_call") int walk_call(void *ctx)
 		walk_task(ctx, r);
 	return 0;
 }
+
+#endif
 
 char DATA("license") licence[] = "Dual MIT/GPL";

@@ -253,7 +253,8 @@ impl Attachment {
                 }
                 (Err(errno), _) if OpenError::is_gone(errno, cpu as i32) => return Ok(None),
                 (Err(errno), _) => {
-                    let wanted: Vec<String> = self.slots.iter().map(|slot| slot.event.name.clone()).collect();
+                    let opened = (0..self.slots.len()).filter(|slot| !self.is_fed(*slot));
+                    let wanted: Vec<String> = opened.map(|slot| self.slots[slot].event.name.clone()).collect();
                     return Err(OpenError::open(&wanted.join(","), &attr, errno, &self.rights));
                 }
             }

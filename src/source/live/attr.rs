@@ -227,6 +227,10 @@ fn add_chains(attr: &mut Attr, event: &Event, common: &CommonAttrs, have: Kernel
     }
     attr.sample_type |= sample::CALLCHAIN;
     attr.max_stack = event.attr.max_stack;
+    if event.is_off_cpu_time() {
+        // Its stacks are complete.
+        return;
+    }
     let user = !common.exclude.user && !event.no_chains && !event.no_samples;
     match way {
         CallGraph::Dwarf(size) if user => {

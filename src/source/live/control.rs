@@ -24,6 +24,12 @@ pub(super) fn line(error: &OpenError) -> String {
 
 impl LiveSource {
     pub(super) fn carry_out(&mut self, control: &Control) -> Result<String, String> {
+        let done = self.change_by(control);
+        self.choose_waits();
+        done
+    }
+
+    fn change_by(&mut self, control: &Control) -> Result<String, String> {
         match control {
             Control::Frequency(hz) => self.set_frequency(*hz),
             Control::Cpus(list) => self.set_cpus(list),
@@ -34,6 +40,12 @@ impl LiveSource {
             }
             Control::Event(slot, _) if *slot >= self.attachment.slots.len() => {
                 Err("this is a derived event; change its source events".to_owned())
+            }
+            Control::Event(slot, change)
+                if self.attachment.slots[*slot].event.is_off_cpu_time()
+                    && !matches!(change, Change::Start | Change::Stop | Change::Pause(_)) =>
+            {
+                Err("a program sums this event: it can only be paused, stopped and started".to_owned())
             }
             Control::Target(text) => self.attach_to(text),
             // An event that was measured only for units gets the user's settings.

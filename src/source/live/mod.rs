@@ -21,6 +21,7 @@ mod shared_events;
 mod summed_calls;
 pub mod target;
 pub(crate) mod throttle;
+mod waits;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
@@ -58,6 +59,7 @@ use records::{outer_namespace, output};
 use settle::Settling;
 pub use target::Target;
 use target::family::Family;
+use waits::WaitFeed;
 
 /// The interval of checking threads, CPUs and losses.
 const HOUSEKEEPING_NS: u64 = 1_000_000_000;
@@ -99,6 +101,8 @@ pub struct LiveConfig {
     pub tables: usize,
     /// The recorded frames of interpreted programs.
     pub interpreters: Interpreters,
+    /// Whether the time that threads sleep is measured, too.
+    pub off_cpu_time: bool,
 }
 
 /// The running machine.
@@ -137,6 +141,8 @@ pub struct LiveSource {
     flood: throttle::FloodGuard,
     probes: probes::Probes,
     containers: Option<containers::Watch>,
+    /// The program that sums the time off the CPUs.
+    waits: Option<WaitFeed>,
     /// Records and events that arose outside of [`Source::next`].
     pending: Batch,
     stopping: Option<EndReason>,
@@ -167,6 +173,7 @@ impl LiveSource {
             enable_on_exec: !sees_all && target.begins_with_exec(config.command.as_ref(), config.delay),
         };
         let by_task = target.is_tasks() && !sees_all;
+        config.events.extend(config.off_cpu_time.then(Event::off_cpu_time));
         let mut attachment = Attachment::new(sys, rights, std::mem::take(&mut config.events), common, pages, by_task);
         attachment.is_narrow = target != Target::System;
         attachment.is_auto = config.chains == CallGraph::Auto;
@@ -212,10 +219,13 @@ impl LiveSource {
             flood: throttle::FloodGuard::new(config.force),
             probes: probes::Probes::default(),
             containers: None,
+            waits: None,
             pending: Batch::default(),
             stopping: None,
         };
         source.open_all()?;
+        source.report_waits();
+        source.choose_waits();
         source.info = info(&source.attachment, &source.target, &source.chosen, source.inherit, start);
         if matches!(requested, CallGraph::Fp | CallGraph::Dwarf(_)) {
             source.info.notes.extend(source.note_languages());
@@ -376,6 +386,7 @@ impl LiveSource {
         if now >= self.next_counts {
             self.read_counts(batch);
         }
+        self.read_waits(now, false, batch);
         self.settle(batch);
         if now < self.next_housekeeping {
             return;
@@ -443,6 +454,7 @@ impl Source for LiveSource {
             std::thread::sleep(Duration::from_millis(5));
             self.attachment.stop_calls();
             self.attachment.hits.sum_up(false);
+            self.read_waits(monotonic_ns(), true, batch);
             self.drain(batch);
             let CounterReadings { counts, losses, .. } = self.attachment.counts();
             self.attachment.report_losses(&losses, batch);

@@ -80,6 +80,7 @@ impl LiveSource {
             pipeline.drain(*cpu, ring.drained(), &mut self.read, batch);
         }
         self.drained = batch.bytes.len() - had;
+        self.add_waits(before, batch);
         // Only now: housekeeping opens events whose samples are in this round.
         batch.events.append(&mut self.pending.events);
         batch.events.extend(self.attachment.fresh_ids.drain(..).map(SourceEvent::Id));

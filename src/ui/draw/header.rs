@@ -98,6 +98,9 @@ fn pieces(model: &Model, theme: &Theme) -> Vec<Piece> {
         out.add(rate(model), theme.text, RATE);
     }
     out.add(chains, theme.dim, 3);
+    if model.context.lacks_off_cpu_time() {
+        out.add("CPU time only".to_owned(), theme.dim, 2);
+    }
     let cpus = if answer.cpus.is_empty() { String::new() } else { format!("CPU {}", answer.cpus) };
     out.add(fit_end(&cpus, NAMES).into_owned(), theme.text, 9);
     out.add(if several { String::new() } else { target(model) }, theme.text, 9);

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::ingest::derived::offcpu::NAME as OFF_CPU;
 use crate::lang::quantity::{self, SECOND};
 use crate::panel::unit::clock;
 use crate::query::diff::NormalizeBy;
@@ -138,7 +137,8 @@ impl Model {
     pub(crate) fn toggle_off_cpu(&mut self) {
         let clock = |name: &str| ["cpu-clock", "task-clock"].iter().any(|c| name.starts_with(c));
         let clock = self.context.answer.events.iter().position(|e| clock(&e.name));
-        let Some(off) = self.context.answer.events.iter().find(|e| e.name == OFF_CPU) else {
+        let off = self.context.off_cpu_event().and_then(|at| self.context.answer.events.get(at));
+        let Some(off) = off else {
             return self.say("no switches are recorded: -e cpu-clock,sched:sched_switch");
         };
         let note = off.note.clone();

@@ -6,11 +6,13 @@ use std::sync::Arc;
 use crate::event::catalogue::{CatalogueEvent, EventKind};
 use crate::event::{Rate, RunState, base_name};
 use crate::filter::{Diagnostic, Filter, KnownFields, TraceField};
+use crate::ingest::derived::offcpu::NAME as OFF_CPU;
 use crate::ingest::derived::softirq_times::HandlerTimes;
 use crate::machine::findings::CpuFinding;
 use crate::machine::sampler::HostView;
 use crate::machine::table::CpuFacts;
 use crate::panel::charset::Charset;
+use crate::perfdata::OFF_CPU_TIME;
 use crate::query::answer::{EventInfo, Meter, UnnamedRows};
 use crate::query::cpus::CpuAnswer;
 use crate::query::rows::partner::PairKind;
@@ -126,6 +128,19 @@ impl SessionContext {
             runs && !state.for_units && state.rate != Rate::Period(0)
         };
         self.answer.events.iter().position(|event| event.meter.as_ref().is_some_and(is_sampled))
+    }
+
+    /// Whether the time off the CPUs should be measured, but cannot be.
+    pub(crate) fn lacks_off_cpu_time(&self) -> bool {
+        let is_refused = |meter: &Meter| matches!(meter.state.run, RunState::Refused(_));
+        let mut own = self.answer.events.iter().filter(|event| event.name == OFF_CPU_TIME);
+        own.any(|event| event.meter.as_ref().is_some_and(is_refused))
+    }
+
+    /// Returns the event of the time off the CPUs.
+    pub(crate) fn off_cpu_event(&self) -> Option<usize> {
+        let find = |name: &str| self.answer.events.iter().position(|event| event.name == name);
+        find(OFF_CPU).or_else(|| find(OFF_CPU_TIME).filter(|_| !self.lacks_off_cpu_time()))
     }
 
     /// Whether a live session measures no samples for the screens.

@@ -8,7 +8,6 @@ use hashbrown::HashSet;
 
 use crate::event::base_name;
 use crate::filter::{Filter, KnownFields, TraceField, all_of};
-use crate::ingest::derived::offcpu::NAME as OFF_CPU;
 use crate::query::diff::NormalizeBy;
 use crate::query::rows::partner::PairKind;
 use crate::query::rows::top_table::TopField;
@@ -345,7 +344,7 @@ impl Selection {
 
     fn baseline_asked(&self, context: &SessionContext, tab: Tab) -> Option<Baseline> {
         if self.off_cpu && tab == Tab::Flame {
-            let event = context.answer.events.iter().position(|e| e.name == OFF_CPU);
+            let event = context.off_cpu_event();
             let (filter, range, per) = (self.asked_filter(), self.range(), NormalizeBy::Nothing);
             return Some(Baseline { event, filter, other: false, per, split: None, range });
         }

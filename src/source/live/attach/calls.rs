@@ -46,8 +46,9 @@ impl Attachment {
         }
     }
 
+    /// Returns whether programs provide the samples of a slot's event, so that the kernel does not open it.
     pub(super) fn is_fed(&self, slot: usize) -> bool {
-        self.calls.as_ref().is_some_and(|calls| calls.replaces(slot))
+        self.slots[slot].event.is_off_cpu_time() || self.calls.as_ref().is_some_and(|calls| calls.replaces(slot))
     }
 
     /// Sets the note of the events that the programs replace; returns their slots.

@@ -4,6 +4,7 @@
 mod generated;
 mod interpreted;
 mod traced;
+mod wait_stacks;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -21,7 +22,7 @@ use crate::kernel::spawn::HeldCommand;
 use crate::kernel::sys::{Errno, Ioctl, Sys};
 use crate::kernel::wakeup::WakeSignal;
 use crate::kernel::walk::{
-    AT_TRACEPOINT, Hook, MIXED, NARROW, ProcessEvent, Program, RETURNS, WORDS, WalkEnd, WalkEnds, Walker, lack,
+    AT_TRACEPOINT, Hook, MIXED, NARROW, OF_WAIT, ProcessEvent, Program, RETURNS, WORDS, WalkEnd, WalkEnds, Walker, lack,
 };
 use crate::kernel::{kernel_symbols, procfs};
 use crate::perfdata::layout;
@@ -39,6 +40,7 @@ use crate::source::live::capture::refused_program;
 use crate::source::live::error::OpenError;
 use interpreted::InterpretedFrames;
 use traced::TracedWalk;
+pub(crate) use wait_stacks::{WaitStack, WaitStacks};
 
 /// Offsets before a walk's frames in its record: header, id, task, size of the program's data, why the walk ended.
 const ID_AT: usize = HEADER;
@@ -361,6 +363,8 @@ pub(crate) struct WalkJoiner {
     layout: Layout,
     since: u64,
     pub(crate) ends: WalkEnds,
+    /// The stacks of waits by their ids.
+    pub(crate) waits: WaitStacks,
 }
 
 /// The walks of a ring whose samples have not been read yet.
@@ -387,6 +391,7 @@ impl WalkJoiner {
             layout: Layout::default(),
             since: 0,
             ends: WalkEnds::default(),
+            waits: WaitStacks::default(),
         }
     }
 
@@ -424,6 +429,13 @@ impl WalkJoiner {
             return false;
         };
         if self.writers.contains(&id) {
+            if record.get(FLAGS_AT).is_some_and(|flags| flags & OF_WAIT != 0) {
+                self.take_wait(record, out);
+                return true;
+            }
+            if let Some(end) = split(record).and_then(|(frames, _)| end_of(record, frames.len() / 8)) {
+                self.ends.count(end);
+            }
             self.look(record);
             let mut plain = std::mem::take(&mut self.plain);
             let record = self.interpreted.read(record, out, &mut plain);
@@ -462,11 +474,9 @@ impl WalkJoiner {
         self.told.clear();
     }
 
+    /// Requests the data that a walk lacked.
     fn look(&mut self, record: &[u8]) {
         let Some([_, lacked, ..]) = record.get(WHY_AT..FRAMES_AT) else { return };
-        if let Some(end) = split(record).and_then(|(frames, _)| end_of(record, frames.len() / 8)) {
-            self.ends.count(end);
-        }
         let what = lacked & lack::ANY;
         let pid = i32_at(record, TASK_AT).unwrap_or(-1);
         // Mappings of processes without a number here cannot be looked up.

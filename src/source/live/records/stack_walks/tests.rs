@@ -103,6 +103,26 @@ fn a_walk_completes_the_sample_behind_it() {
 }
 
 #[test]
+fn the_stack_of_a_wait_is_kept_by_its_id() {
+    const ID: u64 = 99;
+    let mut joined = start();
+    let kernel = 0xffff_0001;
+    let wait = ended(5, WalkEnd::Complete, AT_TRACEPOINT | OF_WAIT, &[0x10, 0x20, kernel, 1, ID]);
+    let chains = joined.read(0, &[wait.clone(), sampled(misc::USER, 0x10, 5, &[])]);
+    assert_eq!(chains, [NONE], "it is not the sample's");
+    let stack = joined.walks.waits.get(ID).expect("kept");
+    let chain = tests::bytes(&[CONTEXT_KERNEL, kernel, CONTEXT_USER, 0x10, 0x20]);
+    assert_eq!((&*stack.chain, stack.ip, joined.walks.ends.all()), (&*chain, kernel, 0));
+    // Nothing panics on a cut record.
+    for cut in HEADER..wait.len() {
+        let mut record = wait[..cut / 8 * 8].to_vec();
+        let size = record.len() as u16;
+        record[6..8].copy_from_slice(&size.to_le_bytes());
+        joined.walks.passed(0, &record);
+    }
+}
+
+#[test]
 fn a_method_of_php_has_an_address_a_name_and_a_mapping() {
     const ID: u64 = 5 << 4 | Language::Php as u64;
     let mut joined = start();

@@ -1,0 +1,241 @@
+//! The time that threads sleep, summed by thread and stack inside the kernel: the BPF program at the raw tracepoint of
+//! context switches (waits.bpf.c) and its maps. It walks stacks by the tables of the walking program.
+//!
+//! The sums are in two maps that take turns: one is read and emptied while the program fills the other.
+
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::{Program, offsets};
+use crate::kernel::bpf::btf::Btf;
+use crate::kernel::bpf::calls::{self, LoadError, MappedValue, ProgramType};
+use crate::kernel::bpf::object::LoadedObject;
+use crate::kernel::perf_event::sys::Errno;
+use crate::kernel::process::own_memory;
+use crate::kernel::{cpus, monotonic_ns};
+
+#[cfg(target_arch = "x86_64")]
+const OBJECT: &[u8] = include_bytes!("waits.x86_64.o");
+#[cfg(not(target_arch = "x86_64"))]
+const OBJECT: &[u8] = include_bytes!("waits.aarch64.o");
+
+/// Walks between two readings: of a CPU, and of all CPUs.
+const BUDGET: (u64, u64) = (100, 4_000);
+
+/// Bytes of the structs of waits.bpf.c.
+const WAITER: usize = 32;
+const KEY: usize = 16;
+const SUM: usize = 32;
+const WALKS: usize = 32;
+
+/// The words of `struct wait_settings` in waits.bpf.c.
+#[derive(Clone, Copy, Debug)]
+enum Setting {
+    Active,
+    Window,
+    Budget,
+    Own,
+    TidAt,
+}
+
+const SETTINGS_BYTES: usize = 8 * (Setting::TidAt as usize + 1);
+
+/// The waits of a thread with one stack that ended between two readings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct WaitSum {
+    pub(crate) tid: i32,
+    pub(crate) pid: i32,
+    /// The id of the stack; 0 if it was not taken.
+    pub(crate) stack: u64,
+    /// From falling asleep until it ran again, in nanoseconds.
+    pub(crate) ns: u64,
+    pub(crate) cgroup: u64,
+    /// The CPU on which the thread ran again last.
+    pub(crate) cpu: u32,
+}
+
+/// A thread that sleeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OpenWait {
+    pub(crate) tid: i32,
+    pub(crate) pid: i32,
+    pub(crate) stack: u64,
+    pub(crate) cgroup: u64,
+    /// Its start in nanoseconds of the session's clock.
+    pub(crate) start: u64,
+}
+
+/// All sums since the previous reading.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct WaitTotals {
+    /// The time of the reading, in nanoseconds of the session's clock.
+    pub(crate) until: u64,
+    pub(crate) sums: Vec<WaitSum>,
+    pub(crate) open: Vec<OpenWait>,
+    /// Since the start: waits whose stack was not taken, and waits that were not measured because the maps are full.
+    pub(crate) untaken: u64,
+    pub(crate) lost: u64,
+}
+
+fn half(bytes: &[u8], at: usize) -> u32 {
+    bytes.get(at..at + 4).and_then(|word| word.try_into().ok()).map_or(0, u32::from_ne_bytes)
+}
+
+fn word(bytes: &[u8], at: usize) -> u64 {
+    bytes.get(at..at + 8).and_then(|word| word.try_into().ok()).map_or(0, u64::from_ne_bytes)
+}
+
+fn sum(key: &[u8], value: &[u8]) -> WaitSum {
+    WaitSum {
+        tid: half(key, 0) as i32,
+        stack: word(key, 8),
+        ns: word(value, 0),
+        cgroup: word(value, 16),
+        pid: half(value, 24) as i32,
+        cpu: half(value, 28),
+    }
+}
+
+fn open(key: &[u8], value: &[u8]) -> Option<OpenWait> {
+    let (tid, pid, start) = (half(key, 0) as i32, half(value, 24) as i32, word(value, 0));
+    (start != 0).then_some(OpenWait { tid, pid, stack: word(value, 8), cgroup: word(value, 16), start })
+}
+
+/// The attached program. It measures until it is dropped.
+#[derive(Debug)]
+pub(crate) struct WaitCounter {
+    object: LoadedObject,
+    /// The program whose tables and ring it uses.
+    program: Arc<Program>,
+    settings: MappedValue,
+    barrier: MappedValue,
+    _attached: OwnedFd,
+    /// The number of possible CPUs.
+    cpus: usize,
+}
+
+impl WaitCounter {
+    /// Loads and attaches the program; it ignores the process `own`. [`LoadError`] has the last line of the verifier's
+    /// log.
+    pub(crate) fn load(program: Arc<Program>, own: u32) -> Result<Self, LoadError> {
+        let tid_at = Btf::system().and_then(|types| offsets::thread_number(&types));
+        // The kernel's types take some 6 MB and are not needed again.
+        own_memory::give_back();
+        let tid_at = tid_at.map_err(|error| LoadError { errno: Errno::OPNOTSUPP, log: error.to_string() })?;
+        let (object, cpus) = (LoadedObject::load_beside(OBJECT, Some(&program.object))?, cpus::possible());
+        let settings = MappedValue::of(object.map("wait_settings")?, SETTINGS_BYTES)?;
+        let code = object.program("sched_switch", ProgramType::RawTracepoint)?;
+        let (least, all) = BUDGET;
+        for (setting, value) in [
+            (Setting::Window, 1 << 20),
+            (Setting::Budget, (all / cpus.max(1) as u64).max(least)),
+            (Setting::Own, own.into()),
+            (Setting::TidAt, tid_at.into()),
+        ] {
+            settings.word(setting as usize).store(value, Ordering::Release);
+        }
+        let attached = calls::attach(code.as_fd(), c"sched_switch")?;
+        let mut counter = Self { object, program, settings, barrier: MappedValue::new(8)?, _attached: attached, cpus };
+        // A kernel that cannot read maps in batches has no place for sums.
+        counter.read()?;
+        Ok(counter)
+    }
+
+    /// Returns whether it uses the tables of this program.
+    pub(crate) fn is_beside(&self, program: &Arc<Program>) -> bool {
+        Arc::ptr_eq(&self.program, program)
+    }
+
+    fn get(&self, setting: Setting) -> u64 {
+        self.settings.word(setting as usize).load(Ordering::Acquire)
+    }
+
+    fn set(&self, setting: Setting, value: u64) {
+        self.settings.word(setting as usize).store(value, Ordering::Release);
+    }
+
+    /// Returns the sums since the previous reading and the waits under way, and begins the next window.
+    pub(crate) fn read(&mut self) -> Result<WaitTotals, LoadError> {
+        let active = self.get(Setting::Active) & 1;
+        self.set(Setting::Active, active ^ 1);
+        self.set(Setting::Window, self.get(Setting::Window).wrapping_add(1));
+        // An update of a map of maps waits until the running programs have ended (kernel/bpf/syscall.c).
+        calls::put(self.object.map("wait_barrier")?, 0, [self.barrier.fd().as_raw_fd() as u32, 0, 0, 0])?;
+        let mut out = WaitTotals { until: monotonic_ns(), ..WaitTotals::default() };
+        let full = self.object.map(["waits0", "waits1"][active as usize])?;
+        calls::read_all(full, (KEY, SUM), true, |key, value| out.sums.push(sum(key, value)))?;
+        calls::read_all(self.object.map("waiters")?, (4, WAITER), false, |key, value| {
+            out.open.extend(open(key, value))
+        })?;
+        // Ties are broken the same way each time.
+        out.sums.sort_unstable_by_key(|sum| (sum.tid, sum.stack));
+        out.open.sort_unstable_by_key(|open| open.tid);
+        let walks = calls::get_by_cpu(self.object.map("wait_budgets")?, 0, WALKS, self.cpus)?;
+        for of_cpu in walks.chunks_exact(WALKS) {
+            out.untaken += word(of_cpu, 16);
+            out.lost += word(of_cpu, 24);
+        }
+        Ok(out)
+    }
+}
+
+/// The stack of a wait, as its record has it behind the words of the walk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WaitRecord<'a> {
+    pub(crate) id: u64,
+    /// The record of the walk alone.
+    pub(crate) walk: &'a [u8],
+    /// The kernel's frames, from the program to the system call: words of 8 bytes.
+    pub(crate) kernel: &'a [u8],
+}
+
+impl<'a> WaitRecord<'a> {
+    /// Splits a record whose flags have [`super::OF_WAIT`]; `None` if its lengths are wrong. The walk has at least `head` bytes.
+    pub(crate) fn of(record: &'a [u8], head: usize) -> Option<Self> {
+        let (rest, id) = record.split_at_checked(record.len().checked_sub(8)?)?;
+        let (rest, frames) = rest.split_at_checked(rest.len().checked_sub(8)?)?;
+        let bytes = usize::try_from(word(frames, 0)).ok()?.checked_mul(8)?;
+        let (walk, kernel) = rest.split_at_checked(rest.len().checked_sub(bytes)?)?;
+        (walk.len() >= head).then_some(Self { id: word(id, 0), walk, kernel })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(words: &[u64]) -> Vec<u8> {
+        words.iter().flat_map(|word| word.to_ne_bytes()).collect()
+    }
+
+    #[test]
+    fn elements_of_the_maps_are_waits() {
+        let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+        let key = bytes(&[7, 0xabc]);
+        let value = bytes(&[1_000, 3, 55, pair(6, 2)]);
+        let expected = WaitSum { tid: 7, pid: 6, stack: 0xabc, ns: 1_000, cgroup: 55, cpu: 2 };
+        assert_eq!(sum(&key, &value), expected);
+        let waiter = |start| bytes(&[start, 0xabc, 55, 6]);
+        let expected = OpenWait { tid: 7, pid: 6, stack: 0xabc, cgroup: 55, start: 9 };
+        assert_eq!(
+            (open(&7u32.to_ne_bytes(), &waiter(9)), open(&7u32.to_ne_bytes(), &waiter(0))),
+            (Some(expected), None)
+        );
+        // Nothing panics on elements of other sizes.
+        assert_eq!((sum(&[], &[]), open(&[], &[])), (WaitSum::default(), None));
+    }
+
+    #[test]
+    fn the_parts_of_a_wait_are_behind_its_walk() {
+        let record = bytes(&[1, 2, 3, 4, 5, 2, 99]);
+        let found = WaitRecord::of(&record, 16).expect("whole");
+        assert_eq!((found.id, found.walk, found.kernel), (99, &record[..24], &record[24..40]));
+        assert_eq!(WaitRecord::of(&record, 32), None, "the head is cut");
+        for cut in 0..16 {
+            assert_eq!(WaitRecord::of(&record[..cut], 0), None);
+        }
+        assert_eq!(WaitRecord::of(&bytes(&[1, u64::MAX, 9]), 0), None);
+        assert_eq!(WaitRecord::of(&bytes(&[1, 2, 9]), 0), None);
+    }
+}

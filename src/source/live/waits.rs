@@ -1,0 +1,295 @@
+//! The time that threads sleep, as samples of an event: when the program that sums it is attached, and its readings.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::kernel::monotonic_ns;
+use crate::kernel::walk::waits::{WaitCounter, WaitSum, WaitTotals};
+use crate::perfdata::layout;
+use crate::record::kinds::{encode, misc, types};
+use crate::source::{Batch, FreshId, RunState};
+
+use super::capture::refused_program;
+use super::records::stack_walks::{StackWalks, WaitStack};
+use super::{LiveSource, Target};
+
+/// The id of its samples; the kernel counts ids from 1.
+const ID: u64 = u64::MAX - 1;
+/// The interval of readings.
+const INTERVAL_NS: u64 = 1_000_000_000;
+/// Waits under way are counted in parts of this length, and in longer ones when they have lasted for that.
+const PART_NS: u64 = INTERVAL_NS;
+const LONG_PART_NS: u64 = 10 * INTERVAL_NS;
+
+/// The attached program, and the waits that it reported as under way.
+#[derive(Debug)]
+pub(super) struct WaitFeed {
+    counter: WaitCounter,
+    next: u64,
+    parts: OpenParts,
+    /// A reading whose stacks are still in the rings, and whether it is the last.
+    totals: Option<(WaitTotals, bool)>,
+}
+
+/// Why the time off the CPUs is not kept.
+type Refusal = String;
+
+/// A wait under way, and its time that was counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct OpenPart {
+    start: u64,
+    stack: u64,
+    ns: u64,
+    /// Readings since it ended whose sums did not have it.
+    missed: u32,
+}
+
+/// The waits that are counted before they end, by thread: the sum that has them at their end is less by this.
+#[derive(Debug, Default)]
+struct OpenParts {
+    open: FxHashMap<i32, OpenPart>,
+    ended: Vec<(i32, OpenPart)>,
+}
+
+impl OpenParts {
+    /// Returns the time of each thread and stack since the previous reading.
+    fn since_last(&mut self, totals: &WaitTotals, is_last: bool) -> Vec<WaitSum> {
+        let mut out = totals.sums.clone();
+        let now: FxHashMap<i32, u64> = totals.open.iter().map(|open| (open.tid, open.start)).collect();
+        self.ended.extend(self.open.extract_if(|tid, part| now.get(tid) != Some(&part.start)));
+        self.ended.retain_mut(|(tid, part)| {
+            let at = out.binary_search_by_key(&(*tid, part.stack), |sum| (sum.tid, sum.stack));
+            // A wait that ended while the sums were read is in the next reading.
+            if let Some(sum) = at.ok().map(|at| &mut out[at]).filter(|sum| sum.ns >= part.ns) {
+                sum.ns -= part.ns;
+                return false;
+            }
+            part.missed += 1;
+            part.missed < 3
+        });
+        for open in &totals.open {
+            let whole = totals.until.saturating_sub(open.start);
+            let fresh = OpenPart { start: open.start, stack: open.stack, ns: 0, missed: 0 };
+            let done = self.open.get(&open.tid).map_or(0, |part| part.ns);
+            let due = if whole < LONG_PART_NS { PART_NS } else { LONG_PART_NS };
+            let ns = whole.saturating_sub(done);
+            if ns < due && !is_last || ns == 0 {
+                continue;
+            }
+            self.open.entry(open.tid).or_insert(fresh).ns = whole;
+            let (tid, pid, stack, cgroup) = (open.tid, open.pid, open.stack, open.cgroup);
+            out.push(WaitSum { tid, pid, stack, ns, cgroup, cpu: 0 });
+        }
+        out.retain(|sum| sum.ns > 0);
+        out
+    }
+}
+
+/// Appends the sample of a sum. A stack that was not taken has no frames.
+fn write(out: &mut Vec<u8>, sum: &WaitSum, stack: Option<&WaitStack>, time: u64, has_cgroup: bool) {
+    let mode = if stack.is_some_and(|stack| !stack.in_kernel) { misc::USER } else { misc::KERNEL };
+    let chain = stack.map_or(&[][..], |stack| &stack.chain);
+    encode(out, types::SAMPLE, mode, |out| {
+        out.extend(ID.to_le_bytes());
+        out.extend(stack.map_or(0, |stack| stack.ip).to_le_bytes());
+        out.extend(sum.pid.to_le_bytes());
+        out.extend(sum.tid.to_le_bytes());
+        out.extend(time.to_le_bytes());
+        out.extend(u64::from(sum.cpu).to_le_bytes());
+        out.extend(sum.ns.to_le_bytes());
+        out.extend((chain.len() as u64 / 8).to_le_bytes());
+        out.extend_from_slice(chain);
+        if has_cgroup {
+            out.extend(sum.cgroup.to_le_bytes());
+        }
+    });
+}
+
+impl LiveSource {
+    fn wait_slot(&self) -> Option<usize> {
+        self.attachment.slots.iter().position(|slot| slot.event.is_off_cpu_time())
+    }
+
+    /// Returns why the time off the CPUs cannot be kept.
+    fn refuses_waits(&self) -> Option<Refusal> {
+        let a = &self.attachment;
+        let is_walked = a.walks.as_ref().is_some_and(StackWalks::is_by_tables);
+        let is_known = matches!(self.target, Target::System | Target::Processes(_) | Target::Threads(_));
+        let why = match () {
+            () if !is_walked => "user stacks are not taken by tables",
+            () if a.outside.is_some() => "this is another PID namespace than the machine's",
+            () if !is_known => "it is kept for the machine, processes or threads only",
+            () if self.chosen.is_some() => "it is not of a CPU, and CPUs were chosen",
+            () if a.common.exclude.user || a.common.exclude.kernel => "a part of the stacks is excluded",
+            () => return None,
+        };
+        Some(why.to_owned())
+    }
+
+    /// Reports the id of the event's samples.
+    pub(super) fn report_waits(&mut self) {
+        let Some(slot) = self.wait_slot() else { return };
+        let attr = self.attachment.attr(slot);
+        self.attachment.fresh_ids.push(FreshId { id: ID, event: slot as u16, layout: layout(&attr), period: 0 });
+    }
+
+    /// Attaches or detaches the program, as the event's state, the target and the walking program require.
+    pub(super) fn choose_waits(&mut self) {
+        let Some(slot) = self.wait_slot() else { return };
+        let run = &self.attachment.slots[slot].run;
+        let is_wanted = matches!(run, RunState::Running | RunState::Refused(_));
+        let refusal = self.refuses_waits();
+        let program = self.attachment.walks.as_ref().map(|walks| walks.program.clone());
+        let is_attached = self.waits.as_ref().zip(program.as_ref()).is_some_and(|(feed, p)| feed.counter.is_beside(p));
+        if !is_wanted || refusal.is_some() || !is_attached {
+            self.waits = None;
+        }
+        if !is_wanted {
+            return;
+        }
+        let refusal = match (refusal, program) {
+            (None, Some(program)) if self.waits.is_none() => {
+                let loaded = WaitCounter::load(program, std::process::id());
+                self.attachment.walks.iter_mut().for_each(|walks| walks.pairs.waits.begin());
+                let next = monotonic_ns() + INTERVAL_NS;
+                let feed = loaded.map(|counter| WaitFeed { counter, next, parts: OpenParts::default(), totals: None });
+                feed.map(|feed| self.waits = Some(feed)).map_err(|error| refused_program(&error, "").0).err()
+            }
+            (refusal, _) => refusal,
+        };
+        let note = refusal.as_ref().map(|why| format!("only CPU time is kept, and not what threads wait for: {why}"));
+        self.attachment.notes.extend(note);
+        self.attachment.slots[slot].run = refusal.map_or(RunState::Running, RunState::Refused);
+    }
+
+    /// Reads the sums if they are due. Their stacks are in the rings then.
+    pub(super) fn read_waits(&mut self, now: u64, is_last: bool, batch: &mut Batch) {
+        let is_due = |feed: &&mut WaitFeed| is_last || now >= feed.next;
+        let Some(feed) = self.waits.as_mut().filter(is_due) else { return };
+        feed.next = now + INTERVAL_NS;
+        match feed.counter.read() {
+            // Waits before the start of the session do not count.
+            Ok(totals) => feed.totals = Some((totals, is_last)).filter(|_| self.enable_at.is_none()),
+            Err(error) => {
+                batch.note(format!("time off the CPUs cannot be read: {}", refused_program(&error, "").0));
+                self.waits = None;
+            }
+        }
+    }
+
+    /// Adds the samples of a reading, after the rings were read.
+    pub(super) fn add_waits(&mut self, time: u64, batch: &mut Batch) {
+        let Some((totals, is_last)) = self.waits.as_mut().and_then(|feed| feed.totals.take()) else { return };
+        let chosen: Option<FxHashSet<i32>> =
+            (self.target != Target::System).then(|| self.tasks().into_iter().collect());
+        let has_cgroup = self.attachment.common.cgroups && self.attachment.have.cgroup;
+        let (Some(feed), Some(walks)) = (&mut self.waits, &mut self.attachment.walks) else { return };
+        let stacks = &mut walks.pairs.waits;
+        for open in &totals.open {
+            // The stack of a long wait is kept.
+            let _ = stacks.get(open.stack);
+        }
+        for sum in feed.parts.since_last(&totals, is_last) {
+            if chosen.as_ref().is_none_or(|chosen| chosen.contains(&sum.tid) || chosen.contains(&sum.pid)) {
+                batch.index.push((time, batch.bytes.len()));
+                write(&mut batch.bytes, &sum, stacks.get(sum.stack), time, has_cgroup);
+            }
+        }
+        stacks.next_reading();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Event;
+    use crate::kernel::fake::FakeSys;
+    use crate::kernel::walk::waits::OpenWait;
+    use crate::record::Header;
+    use crate::record::kinds::HEADER;
+    use crate::source::live::poll_loop::tests::source_of;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn ended(tid: i32, stack: u64, ns: u64) -> WaitSum {
+        WaitSum { tid, pid: 1, stack, ns, ..WaitSum::default() }
+    }
+
+    fn under_way(tid: i32, stack: u64, start: u64) -> OpenWait {
+        OpenWait { tid, pid: 1, stack, cgroup: 0, start }
+    }
+
+    /// Returns the times of stacks in a reading.
+    fn counted(parts: &mut OpenParts, until: u64, sums: &[WaitSum], open: &[OpenWait]) -> Vec<(u64, u64)> {
+        let totals = WaitTotals { until, sums: sums.to_vec(), open: open.to_vec(), ..WaitTotals::default() };
+        parts.since_last(&totals, false).iter().map(|sum| (sum.stack, sum.ns)).collect()
+    }
+
+    #[test]
+    fn a_wait_under_way_is_counted_in_parts_and_its_rest_at_its_end() {
+        let mut parts = OpenParts::default();
+        let open = [under_way(5, 9, 0)];
+        assert_eq!(counted(&mut parts, SECOND / 2, &[], &open), [], "too short");
+        assert_eq!(counted(&mut parts, 3 * SECOND / 2, &[], &open), [(9, 3 * SECOND / 2)]);
+        // Another wait of the thread with the same stack has begun.
+        let rest = counted(&mut parts, 3 * SECOND, &[ended(5, 9, 2 * SECOND)], &[under_way(5, 9, 2 * SECOND)]);
+        assert_eq!(rest, [(9, SECOND / 2), (9, SECOND)]);
+        assert_eq!(counted(&mut parts, 4 * SECOND, &[ended(5, 9, SECOND)], &[]), [], "nothing is left");
+        assert!(parts.open.is_empty() && parts.ended.is_empty());
+    }
+
+    /// The sums are read before the waits under way.
+    #[test]
+    fn a_wait_that_ends_between_two_maps_is_counted_once() {
+        let mut parts = OpenParts::default();
+        assert_eq!(counted(&mut parts, 2 * SECOND, &[], &[under_way(5, 9, 0)]), [(9, 2 * SECOND)]);
+        assert_eq!(counted(&mut parts, 3 * SECOND, &[ended(5, 9, 7)], &[]), [(9, 7)], "an earlier, short one");
+        assert_eq!(counted(&mut parts, 4 * SECOND, &[ended(5, 9, 5 * SECOND / 2)], &[]), [(9, SECOND / 2)]);
+        assert!(parts.ended.is_empty());
+    }
+
+    #[test]
+    fn long_waits_are_counted_seldom_and_at_the_end() {
+        let mut parts = OpenParts::default();
+        let open = [under_way(5, 9, 0)];
+        let mut samples: Vec<u64> = Vec::new();
+        for second in 1..=60 {
+            samples.extend(counted(&mut parts, second * SECOND, &[], &open).iter().map(|(_, ns)| *ns));
+        }
+        assert!(samples.len() < 16, "{samples:?}");
+        let totals = WaitTotals { until: 61 * SECOND, open: open.to_vec(), ..WaitTotals::default() };
+        samples.extend(parts.since_last(&totals, true).iter().map(|sum| sum.ns));
+        assert_eq!(samples.iter().sum::<u64>(), 61 * SECOND);
+    }
+
+    #[test]
+    fn a_sample_of_a_sum_has_the_layout_of_the_event() {
+        let source = source_of(vec![Event::cpu_clock(), Event::off_cpu_time()], FakeSys::new(|_, _, _| Ok(())));
+        let slot = source.wait_slot().expect("a slot");
+        assert!(source.attachment.opened.iter().all(|open| open.event != Some(slot as u16)), "the kernel has no event");
+        let mut layout = layout(&source.attachment.attr(slot));
+        layout.sample_type |= crate::kernel::attr::sample::CALLCHAIN;
+        let chain: Vec<u8> = [u64::MAX - 511, 0x10, 0x20].iter().flat_map(|word| word.to_le_bytes()).collect();
+        let stack = WaitStack { chain: chain.into(), ip: 0x10, in_kernel: false };
+        let sum = WaitSum { tid: 7, pid: 6, stack: 1, ns: 500, cgroup: 3, cpu: 2 };
+        for stack in [Some(&stack), None] {
+            let mut out = Vec::new();
+            write(&mut out, &sum, stack, 99, false);
+            let header = Header::read(&out).expect("a record");
+            let sample = layout.sample(header, &out[HEADER..]).expect("whole");
+            assert_eq!((sample.id, sample.pid, sample.tid, sample.time), (ID, 6, 7, 99));
+            assert_eq!((sample.period, sample.cpu, sample.chain().count()), (500, 2, stack.map_or(0, |_| 3)));
+            assert_eq!(sample.ip, stack.map_or(0, |stack| stack.ip));
+        }
+    }
+
+    #[test]
+    fn what_keeps_the_program_out_is_the_events_state() {
+        let mut source = source_of(vec![Event::cpu_clock(), Event::off_cpu_time()], FakeSys::new(|_, _, _| Ok(())));
+        source.choose_waits();
+        let slot = source.wait_slot().expect("a slot");
+        assert!(matches!(source.attachment.slots[slot].run, RunState::Refused(_)) && source.waits.is_none());
+        source.attachment.slots[slot].run = RunState::Stopped;
+        source.choose_waits();
+        assert_eq!(source.attachment.slots[slot].run, RunState::Stopped, "the user's choice stays");
+    }
+}

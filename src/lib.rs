@@ -33,7 +33,7 @@
 //!
 //! # Threads
 //!
-//! * `source` waits for rings and copies bytes.
+//! * `source` waits for rings and copies bytes. `waits` loads the program that sums the time off the CPUs.
 //! * `profile` owns session and profile, processes batches, and publishes answers by an atomic swap.
 //! * `symbols` looks up names and annotates functions; `lines` looks up inlined functions and lines; `fetch` downloads
 //!   debug files if servers are configured.

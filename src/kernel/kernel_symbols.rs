@@ -19,6 +19,26 @@ fn symbol_in(kallsyms: &str, name: &str) -> Option<u64> {
     u64::from_str_radix(line.split_whitespace().next()?, 16).ok().filter(|address| *address != 0)
 }
 
+/// Returns the addresses of a kernel function, up to the next symbol; `None` if it does not exist or addresses are
+/// hidden.
+pub(crate) fn function(name: &str) -> Option<Range<u64>> {
+    let open = || fs::File::open("/proc/kallsyms").map(|file| io::BufReader::with_capacity(1 << 16, file)).ok();
+    function_in([open()?, open()?], name)
+}
+
+/// Does the same in two copies of the symbols, because a line does not say where a function ends.
+fn function_in([first, second]: [impl io::BufRead; 2], name: &str) -> Option<Range<u64>> {
+    let of = |line: &[u8]| {
+        let mut words = line.split(u8::is_ascii_whitespace);
+        let address = u64::from_str_radix(std::str::from_utf8(words.next()?).ok()?, 16).ok()?;
+        Some((address, words.nth(1)? == name.as_bytes()))
+    };
+    let mut symbols = first.split(b'\n').map_while(Result::ok).filter_map(|line| of(&line));
+    let (start, _) = symbols.find(|(_, is_named)| *is_named)?;
+    let end = second.split(b'\n').map_while(Result::ok).filter_map(|line| Some(of(&line)?.0));
+    (start != 0).then_some(start..end.filter(|at| *at > start).min()?)
+}
+
 /// Returns the addresses of kernel functions whose names begin with `prefix`, sorted; empty if addresses are hidden.
 pub(crate) fn functions(prefix: &str) -> Vec<Range<u64>> {
     let Ok(file) = fs::File::open("/proc/kallsyms") else { return Vec::new() };
@@ -50,6 +70,17 @@ fn functions_in(mut kallsyms: impl io::BufRead, prefix: &str) -> Vec<Range<u64>>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_kernel_function_ends_at_the_next_symbol() {
+        let text = b"ffffffff81000100 T __schedule\nffffffff81003140 T schedule\nffffffff81000000 t a [m]\n\
+                     0000000000000000 T hidden\nbad";
+        let of = |name| function_in([&text[..], &text[..]], name).map(|r| (r.start & 0xffff, r.end & 0xffff));
+        assert_eq!(
+            (of("__schedule"), of("schedule"), of("hidden"), of("x")),
+            (Some((0x100, 0x3140)), None, None, None)
+        );
+    }
 
     #[test]
     fn kernel_functions_by_the_beginning_of_their_names() {

@@ -23,7 +23,8 @@ static u64 (*const current_cgroup)(void) = (void *)80;
 struct wait_settings {
 	/* The map of sums in use, 0 or 1; the other one is read. */
 	u64 active;
-	/* The number of the window, and the walks of a CPU in each. */
+	/* The number of the window, and the nanoseconds of a CPU for walks in each: a walk takes 5 to 200 µs, as the tables
+	 * are in its caches or not. */
 	u64 window, budget;
 	/* The process whose waits do not count. */
 	u64 own;
@@ -34,7 +35,7 @@ struct wait_settings {
 /* A thread that has slept; `start` is 0 while it does not. */
 struct waiter {
 	u64 start, stack, cgroup;
-	u32 pid, unused;
+	u32 pid, cpu;
 };
 
 struct wait_key {
@@ -47,7 +48,7 @@ struct wait_sum {
 	u32 pid, cpu;
 };
 
-/* Of a CPU: the walks of a window; since the start, the waits whose stack was not taken, and those without a place. */
+/* Of a CPU: the time of walks in a window; since the start, the waits whose stack was not taken, and those without a place. */
 struct wait_budget {
 	u64 window, used, untaken, lost;
 };
@@ -65,8 +66,9 @@ struct sent_stack {
 #define STACKS (1 << 14)
 /* Windows until a stack is walked and written again. */
 #define AGE 30
-/* Words at the stack pointer that are looked at. */
+/* Words at the stack pointer that are looked at, and those where there is no time for a walk. */
 #define TOP 48
+#define NEAR 8
 #define KERNEL_FRAMES 24
 /* A task's state after its end. */
 #define DEAD 0x80
@@ -77,13 +79,14 @@ struct map DATA("maps") waiters = { HASH, 4, sizeof(struct waiter), 1 << 14, 0, 
 struct map DATA("maps") waits0 = { HASH, sizeof(struct wait_key), sizeof(struct wait_sum), 1 << 13, 0, 0 };
 struct map DATA("maps") waits1 = { HASH, sizeof(struct wait_key), sizeof(struct wait_sum), 1 << 13, 0, 0 };
 struct map DATA("maps") known_stacks = { ARRAY, 4, sizeof(struct known_stack), STACKS, 0, 0 };
+struct map DATA("maps") alike_stacks = { ARRAY, 4, sizeof(struct known_stack), STACKS, 0, 0 };
 struct map DATA("maps") sent_stacks = { ARRAY, 4, sizeof(struct sent_stack), STACKS, 0, 0 };
 /* Its updates wait for running programs. */
 struct map DATA("maps") wait_barrier = { ARRAY_OF_MAPS, 4, 4, 1, 0, 8 };
 
 /* A hash of what determines the walk: the registers, the system call, and the words at the stack pointer that may be
- * addresses of code or of the stack. Others change from call to call. */
-INLINE u64 fingerprint(struct state *s, struct registers *r, u64 state)
+ * addresses of code or of the stack. Others change from call to call. `alike` is that of the first words alone. */
+INLINE u64 fingerprint(struct state *s, struct registers *r, u64 state, u64 *alike)
 {
 	u64 hash = mix(mix(mix(current_pid_tgid() >> 32, s->pc), s->sp), s->fp), word, mask;
 
@@ -93,6 +96,8 @@ INLINE u64 fingerprint(struct state *s, struct registers *r, u64 state)
 		read_user(s->ip, 64, (const void *)s->sp);
 #pragma unroll
 	for (int i = 0; i < TOP; i++) {
+		if (i == NEAR)
+			*alike = hash;
 		word = s->ip[i];
 		mask = up_to(1ull << 40, word) | up_to(word - 0x400000, 0x1bfffff);
 		hash = mix(hash, word & mask);
@@ -140,11 +145,29 @@ INLINE u64 write_stack(void *ctx, struct state *s, u64 window, u32 which)
 		return 0;
 	s->ip[n] = k;
 	s->ip[n + 1] = id;
-	if (output(ctx, &events, CURRENT_CPU, &s->why, 20 + 8 * n))
+	if (output(ctx, &events, CURRENT_CPU, &s->why, 20 + 8 * n)) {
+		/* The ring has no room: it is written with the next window's wait. */
+		s->flags |= MAPPING_UNKNOWN;
 		return id;
+	}
 	sent->id = id;
 	sent->window = window;
 	return id;
+}
+
+/* The id of a fingerprint's stack; 0 if it is not known. */
+INLINE u64 id_of(struct known_stack *known, u64 print, u64 window)
+{
+	u64 id = known->id;
+
+	return known->check == mix(print, id) && window - known->window < AGE ? id : 0;
+}
+
+INLINE void set_id(struct known_stack *known, u64 print, u64 id, u64 window)
+{
+	known->id = id;
+	known->window = window;
+	known->check = mix(print, id);
 }
 
 /* The id of the current task's stack; 0 if it was not taken. */
@@ -154,30 +177,34 @@ INLINE u64 find_stack(void *ctx, struct wait_settings *set, struct wait_budget *
 	struct registers *r = task_regs(current_task());
 	struct state *s = map_lookup(&states, &which);
 	const struct settings *said = map_lookup(&settings, &zero);
-	struct known_stack *known = 0;
-	u64 print = 0, id;
+	struct known_stack *known = 0, *similar = 0;
+	u64 print = 0, alike = 0, window = set->window, id, since;
 
 	if (!s || !said)
 		return 0;
 	if (take_saved(s, r)) {
-		print = fingerprint(s, r, state);
+		print = fingerprint(s, r, state, &alike);
 		at = print >> 8 & (STACKS - 1);
 		known = map_lookup(&known_stacks, &at);
-		if (!known)
+		at = alike >> 8 & (STACKS - 1);
+		similar = map_lookup(&alike_stacks, &at);
+		if (!known || !similar)
 			return 0;
-		id = known->id;
-		if (known->check == mix(print, id) && set->window - known->window < AGE)
+		id = id_of(known, print, window);
+		if (id)
 			return id;
 	}
-	if (budget->window != set->window) {
-		budget->window = set->window;
+	if (budget->window != window) {
+		budget->window = window;
 		budget->used = 0;
 	}
 	if (budget->used >= set->budget) {
-		budget->untaken++;
-		return 0;
+		id = similar ? id_of(similar, alike, window) : 0;
+		if (!id)
+			budget->untaken++;
+		return id;
 	}
-	budget->used++;
+	since = now();
 	if (known) {
 		begin_walk(s, said, AT_TRACEPOINT | OF_WAIT);
 		if (!walk_user(s, which))
@@ -188,13 +215,15 @@ INLINE u64 find_stack(void *ctx, struct wait_settings *set, struct wait_budget *
 		s->why = COMPLETE;
 		s->flags = AT_TRACEPOINT | OF_WAIT;
 	}
-	id = write_stack(ctx, s, set->window, which);
-	if (known) {
-		known->id = id;
+	id = write_stack(ctx, s, window, which);
+	if (known && similar) {
 		/* Until tables are there, the next window's wait is walked again. */
-		known->window = set->window - (s->flags & (PROCESS_UNKNOWN | MAPPING_UNKNOWN) ? AGE - 1 : 0);
-		known->check = mix(print, id);
+		if (s->flags & (PROCESS_UNKNOWN | MAPPING_UNKNOWN))
+			window -= AGE - 1;
+		set_id(known, print, id, window);
+		set_id(similar, alike, id, window);
 	}
+	budget->used += now() - since;
 	return id;
 }
 
@@ -224,6 +253,7 @@ INLINE void falls_asleep(void *ctx, struct wait_settings *set, struct wait_budge
 	waiter->stack = find_stack(ctx, set, budget, state);
 	waiter->cgroup = current_cgroup();
 	waiter->pid = task >> 32;
+	waiter->cpu = current_cpu();
 	waiter->start = now();
 }
 

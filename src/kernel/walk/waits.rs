@@ -20,8 +20,8 @@ const OBJECT: &[u8] = include_bytes!("waits.x86_64.o");
 #[cfg(not(target_arch = "x86_64"))]
 const OBJECT: &[u8] = include_bytes!("waits.aarch64.o");
 
-/// Walks between two readings: of a CPU, and of all CPUs.
-const BUDGET: (u64, u64) = (100, 4_000);
+/// Nanoseconds of walks between two readings, a second apart: at least those of a CPU, and those of all CPUs.
+const BUDGET: (u64, u64) = (200_000, 15_000_000);
 
 /// Bytes of the structs of waits.bpf.c.
 const WAITER: usize = 32;
@@ -62,6 +62,8 @@ pub(crate) struct OpenWait {
     pub(crate) pid: i32,
     pub(crate) stack: u64,
     pub(crate) cgroup: u64,
+    /// The CPU on which it fell asleep.
+    pub(crate) cpu: u32,
     /// Its start in nanoseconds of the session's clock.
     pub(crate) start: u64,
 }
@@ -99,10 +101,17 @@ fn sum(key: &[u8], value: &[u8]) -> WaitSum {
 
 fn open(key: &[u8], value: &[u8]) -> Option<OpenWait> {
     let (tid, pid, start) = (half(key, 0) as i32, half(value, 24) as i32, word(value, 0));
-    (start != 0).then_some(OpenWait { tid, pid, stack: word(value, 8), cgroup: word(value, 16), start })
+    (start != 0).then_some(OpenWait {
+        tid,
+        pid,
+        stack: word(value, 8),
+        cgroup: word(value, 16),
+        cpu: half(value, 28),
+        start,
+    })
 }
 
-/// The attached program. It measures until it is dropped.
+/// The loaded program. It measures from [`Self::begin`] until it is dropped.
 #[derive(Debug)]
 pub(crate) struct WaitCounter {
     object: LoadedObject,
@@ -110,14 +119,15 @@ pub(crate) struct WaitCounter {
     program: Arc<Program>,
     settings: MappedValue,
     barrier: MappedValue,
-    _attached: OwnedFd,
+    code: OwnedFd,
+    attached: Option<OwnedFd>,
     /// The number of possible CPUs.
     cpus: usize,
 }
 
 impl WaitCounter {
-    /// Loads and attaches the program; it ignores the process `own`. [`LoadError`] has the last line of the verifier's
-    /// log.
+    /// Loads the program, which takes up to a second; it ignores the process `own`. [`LoadError`] has the last line of
+    /// the verifier's log.
     pub(crate) fn load(program: Arc<Program>, own: u32) -> Result<Self, LoadError> {
         let tid_at = Btf::system().and_then(|types| offsets::thread_number(&types));
         // The kernel's types take some 6 MB and are not needed again.
@@ -135,16 +145,19 @@ impl WaitCounter {
         ] {
             settings.word(setting as usize).store(value, Ordering::Release);
         }
-        let attached = calls::attach(code.as_fd(), c"sched_switch")?;
-        let mut counter = Self { object, program, settings, barrier: MappedValue::new(8)?, _attached: attached, cpus };
-        // A kernel that cannot read maps in batches has no place for sums.
-        counter.read()?;
-        Ok(counter)
+        Ok(Self { object, program, settings, barrier: MappedValue::new(8)?, code, attached: None, cpus })
     }
 
-    /// Returns whether it uses the tables of this program.
-    pub(crate) fn is_beside(&self, program: &Arc<Program>) -> bool {
-        Arc::ptr_eq(&self.program, program)
+    /// Attaches the program.
+    pub(crate) fn begin(&mut self) -> Result<(), LoadError> {
+        self.attached = Some(calls::attach(self.code.as_fd(), c"sched_switch")?);
+        // A kernel that cannot read maps in batches has no place for sums.
+        self.read().map(drop)
+    }
+
+    /// Returns the program whose tables it uses.
+    pub(crate) fn program(&self) -> &Arc<Program> {
+        &self.program
     }
 
     fn get(&self, setting: Setting) -> u64 {
@@ -216,8 +229,8 @@ mod tests {
         let value = bytes(&[1_000, 3, 55, pair(6, 2)]);
         let expected = WaitSum { tid: 7, pid: 6, stack: 0xabc, ns: 1_000, cgroup: 55, cpu: 2 };
         assert_eq!(sum(&key, &value), expected);
-        let waiter = |start| bytes(&[start, 0xabc, 55, 6]);
-        let expected = OpenWait { tid: 7, pid: 6, stack: 0xabc, cgroup: 55, start: 9 };
+        let waiter = |start| bytes(&[start, 0xabc, 55, pair(6, 2)]);
+        let expected = OpenWait { tid: 7, pid: 6, stack: 0xabc, cgroup: 55, cpu: 2, start: 9 };
         assert_eq!(
             (open(&7u32.to_ne_bytes(), &waiter(9)), open(&7u32.to_ne_bytes(), &waiter(0))),
             (Some(expected), None)

@@ -59,7 +59,7 @@ use records::{outer_namespace, output};
 use settle::Settling;
 pub use target::Target;
 use target::family::Family;
-use waits::WaitFeed;
+use waits::OffCpuTime;
 
 /// The interval of checking threads, CPUs and losses.
 const HOUSEKEEPING_NS: u64 = 1_000_000_000;
@@ -142,7 +142,7 @@ pub struct LiveSource {
     probes: probes::Probes,
     containers: Option<containers::Watch>,
     /// The program that sums the time off the CPUs.
-    waits: Option<WaitFeed>,
+    waits: OffCpuTime,
     /// Records and events that arose outside of [`Source::next`].
     pending: Batch,
     stopping: Option<EndReason>,
@@ -219,7 +219,7 @@ impl LiveSource {
             flood: throttle::FloodGuard::new(config.force),
             probes: probes::Probes::default(),
             containers: None,
-            waits: None,
+            waits: OffCpuTime::default(),
             pending: Batch::default(),
             stopping: None,
         };

@@ -1,15 +1,23 @@
 //! The time that threads sleep, as samples of an event: when the program that sums it is attached, and its readings.
 
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::kernel::monotonic_ns;
-use crate::kernel::walk::waits::{WaitCounter, WaitSum, WaitTotals};
+use crate::kernel::bpf::calls::LoadError;
+use crate::kernel::sys::Errno;
+use crate::kernel::walk::Program;
+use crate::kernel::walk::waits::{OpenWait, WaitCounter, WaitSum, WaitTotals};
+use crate::kernel::{self, monotonic_ns};
 use crate::perfdata::layout;
 use crate::record::kinds::{encode, misc, types};
-use crate::source::{Batch, FreshId, RunState};
+use crate::source::{Batch, FreshId, RunState, SourceEvent};
 
 use super::capture::refused_program;
-use super::records::stack_walks::{StackWalks, WaitStack};
+use super::records::stack_walks::{StackWalks, WaitStack, WaitStacks};
 use super::{LiveSource, Target};
 
 /// The id of its samples; the kernel counts ids from 1.
@@ -20,18 +28,37 @@ const INTERVAL_NS: u64 = 1_000_000_000;
 const PART_NS: u64 = INTERVAL_NS;
 const LONG_PART_NS: u64 = 10 * INTERVAL_NS;
 
+/// The program that sums the time off the CPUs: while it is loaded, and attached.
+#[derive(Debug, Default)]
+pub(super) struct OffCpuTime {
+    loading: Option<Loading>,
+    feed: Option<WaitFeed>,
+}
+
+/// The verifier takes up to a second, so that another thread loads the program.
+#[derive(Debug)]
+struct Loading {
+    program: Arc<Program>,
+    thread: JoinHandle<Result<(WaitCounter, Range<u64>), LoadError>>,
+}
+
+impl Loading {
+    fn start(program: Arc<Program>) -> io::Result<Self> {
+        let of = program.clone();
+        let load = move || Ok((WaitCounter::load(of, std::process::id())?, WaitStacks::switch_function()));
+        Ok(Self { program, thread: kernel::thread("waits", load)? })
+    }
+}
+
 /// The attached program, and the waits that it reported as under way.
 #[derive(Debug)]
-pub(super) struct WaitFeed {
+struct WaitFeed {
     counter: WaitCounter,
     next: u64,
     parts: OpenParts,
     /// A reading whose stacks are still in the rings, and whether it is the last.
     totals: Option<(WaitTotals, bool)>,
 }
-
-/// Why the time off the CPUs is not kept.
-type Refusal = String;
 
 /// A wait under way, and its time that was counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,8 +103,8 @@ impl OpenParts {
                 continue;
             }
             self.open.entry(open.tid).or_insert(fresh).ns = whole;
-            let (tid, pid, stack, cgroup) = (open.tid, open.pid, open.stack, open.cgroup);
-            out.push(WaitSum { tid, pid, stack, ns, cgroup, cpu: 0 });
+            let OpenWait { tid, pid, stack, cgroup, cpu, .. } = *open;
+            out.push(WaitSum { tid, pid, stack, ns, cgroup, cpu });
         }
         out.retain(|sum| sum.ns > 0);
         out
@@ -110,7 +137,7 @@ impl LiveSource {
     }
 
     /// Returns why the time off the CPUs cannot be kept.
-    fn refuses_waits(&self) -> Option<Refusal> {
+    fn refuses_waits(&self) -> Option<String> {
         let a = &self.attachment;
         let is_walked = a.walks.as_ref().is_some_and(StackWalks::is_by_tables);
         let is_known = matches!(self.target, Target::System | Target::Processes(_) | Target::Threads(_));
@@ -132,57 +159,82 @@ impl LiveSource {
         self.attachment.fresh_ids.push(FreshId { id: ID, event: slot as u16, layout: layout(&attr), period: 0 });
     }
 
-    /// Attaches or detaches the program, as the event's state, the target and the walking program require.
+    /// Begins to load the program, or detaches it, as the event's state, the target and the walking program require.
     pub(super) fn choose_waits(&mut self) {
         let Some(slot) = self.wait_slot() else { return };
         let run = &self.attachment.slots[slot].run;
         let is_wanted = matches!(run, RunState::Running | RunState::Refused(_));
         let refusal = self.refuses_waits();
-        let program = self.attachment.walks.as_ref().map(|walks| walks.program.clone());
-        let is_attached = self.waits.as_ref().zip(program.as_ref()).is_some_and(|(feed, p)| feed.counter.is_beside(p));
-        if !is_wanted || refusal.is_some() || !is_attached {
-            self.waits = None;
-        }
-        if !is_wanted {
-            return;
-        }
-        let refusal = match (refusal, program) {
-            (None, Some(program)) if self.waits.is_none() => {
-                let loaded = WaitCounter::load(program, std::process::id());
-                self.attachment.walks.iter_mut().for_each(|walks| walks.pairs.waits.begin());
-                let next = monotonic_ns() + INTERVAL_NS;
-                let feed = loaded.map(|counter| WaitFeed { counter, next, parts: OpenParts::default(), totals: None });
-                feed.map(|feed| self.waits = Some(feed)).map_err(|error| refused_program(&error, "").0).err()
+        let program =
+            self.attachment.walks.as_ref().map(|walks| &walks.program).filter(|_| is_wanted && refusal.is_none());
+        let is_of = |other: &Arc<Program>| program.is_some_and(|program| Arc::ptr_eq(program, other));
+        let Self { waits, .. } = self;
+        waits.loading.take_if(|loading| !is_of(&loading.program));
+        waits.feed.take_if(|feed| !is_of(feed.counter.program()));
+        let has_program = waits.loading.is_some() || waits.feed.is_some();
+        let started = program.filter(|_| !has_program).map(|program| Loading::start(program.clone()));
+        let refusal = match started.transpose() {
+            Ok(started) => {
+                waits.loading = waits.loading.take().or(started);
+                refusal
             }
-            (refusal, _) => refusal,
+            Err(error) => Some(error.to_string()),
         };
+        if is_wanted {
+            self.tell_waits(slot, refusal);
+        }
+    }
+
+    /// Sets the state of the event.
+    fn tell_waits(&mut self, slot: usize, refusal: Option<String>) {
         let note = refusal.as_ref().map(|why| format!("only CPU time is kept, and not what threads wait for: {why}"));
         self.attachment.notes.extend(note);
         self.attachment.slots[slot].run = refusal.map_or(RunState::Running, RunState::Refused);
     }
 
+    /// Attaches the program once it is loaded.
+    fn begin_waits(&mut self, batch: &mut Batch) {
+        let Some(loading) = self.waits.loading.take_if(|loading| loading.thread.is_finished()) else { return };
+        let crashed = || Err(LoadError::from(Errno::IO));
+        let begun = loading.thread.join().unwrap_or_else(|_| crashed()).and_then(|(mut counter, switch)| {
+            self.attachment.walks.iter_mut().for_each(|walks| walks.pairs.waits.begin(switch.clone()));
+            counter.begin()?;
+            let next = monotonic_ns() + INTERVAL_NS;
+            Ok(WaitFeed { counter, next, parts: OpenParts::default(), totals: None })
+        });
+        match (begun, self.wait_slot()) {
+            (Ok(feed), _) => self.waits.feed = Some(feed),
+            (Err(error), Some(slot)) => {
+                self.tell_waits(slot, Some(refused_program(&error, "").0));
+                batch.events.push(SourceEvent::Changed(self.changed()));
+            }
+            (Err(_), None) => {}
+        }
+    }
+
     /// Reads the sums if they are due. Their stacks are in the rings then.
     pub(super) fn read_waits(&mut self, now: u64, is_last: bool, batch: &mut Batch) {
+        self.begin_waits(batch);
         let is_due = |feed: &&mut WaitFeed| is_last || now >= feed.next;
-        let Some(feed) = self.waits.as_mut().filter(is_due) else { return };
+        let Some(feed) = self.waits.feed.as_mut().filter(is_due) else { return };
         feed.next = now + INTERVAL_NS;
         match feed.counter.read() {
             // Waits before the start of the session do not count.
             Ok(totals) => feed.totals = Some((totals, is_last)).filter(|_| self.enable_at.is_none()),
             Err(error) => {
                 batch.note(format!("time off the CPUs cannot be read: {}", refused_program(&error, "").0));
-                self.waits = None;
+                self.waits.feed = None;
             }
         }
     }
 
     /// Adds the samples of a reading, after the rings were read.
     pub(super) fn add_waits(&mut self, time: u64, batch: &mut Batch) {
-        let Some((totals, is_last)) = self.waits.as_mut().and_then(|feed| feed.totals.take()) else { return };
+        let Some((totals, is_last)) = self.waits.feed.as_mut().and_then(|feed| feed.totals.take()) else { return };
         let chosen: Option<FxHashSet<i32>> =
             (self.target != Target::System).then(|| self.tasks().into_iter().collect());
         let has_cgroup = self.attachment.common.cgroups && self.attachment.have.cgroup;
-        let (Some(feed), Some(walks)) = (&mut self.waits, &mut self.attachment.walks) else { return };
+        let (Some(feed), Some(walks)) = (&mut self.waits.feed, &mut self.attachment.walks) else { return };
         let stacks = &mut walks.pairs.waits;
         for open in &totals.open {
             // The stack of a long wait is kept.
@@ -203,7 +255,6 @@ mod tests {
     use super::*;
     use crate::event::Event;
     use crate::kernel::fake::FakeSys;
-    use crate::kernel::walk::waits::OpenWait;
     use crate::record::Header;
     use crate::record::kinds::HEADER;
     use crate::source::live::poll_loop::tests::source_of;
@@ -215,7 +266,7 @@ mod tests {
     }
 
     fn under_way(tid: i32, stack: u64, start: u64) -> OpenWait {
-        OpenWait { tid, pid: 1, stack, cgroup: 0, start }
+        OpenWait { tid, pid: 1, stack, cgroup: 0, cpu: 0, start }
     }
 
     /// Returns the times of stacks in a reading.
@@ -287,7 +338,7 @@ mod tests {
         let mut source = source_of(vec![Event::cpu_clock(), Event::off_cpu_time()], FakeSys::new(|_, _, _| Ok(())));
         source.choose_waits();
         let slot = source.wait_slot().expect("a slot");
-        assert!(matches!(source.attachment.slots[slot].run, RunState::Refused(_)) && source.waits.is_none());
+        assert!(matches!(source.attachment.slots[slot].run, RunState::Refused(_)) && source.waits.loading.is_none());
         source.attachment.slots[slot].run = RunState::Stopped;
         source.choose_waits();
         assert_eq!(source.attachment.slots[slot].run, RunState::Stopped, "the user's choice stays");

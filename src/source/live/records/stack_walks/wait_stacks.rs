@@ -30,10 +30,10 @@ pub(crate) struct WaitStack {
 
 impl WaitStack {
     /// Returns the chain of the kernel's frames from the switch on, and of user code's frames.
-    fn new(kernel: &[u8], user: &[u8], is_cut: bool, switch: &[Range<u64>]) -> Option<Self> {
+    fn new(kernel: &[u8], user: &[u8], is_cut: bool, switch: &Range<u64>) -> Option<Self> {
         let frames: Vec<u64> = u64s(kernel).collect();
         // The frames before are those of the program.
-        let first = frames.iter().position(|ip| switch.iter().any(|range| range.contains(ip))).unwrap_or(0);
+        let first = frames.iter().position(|ip| switch.contains(ip)).unwrap_or(0);
         let kernel = &frames[first..];
         let mut chain: Vec<u64> = Vec::with_capacity(frames.len() + user.len() / 8 + 3);
         if !kernel.is_empty() {
@@ -54,16 +54,21 @@ impl WaitStack {
 #[derive(Debug, Default)]
 pub(crate) struct WaitStacks {
     known: FxHashMap<u64, (WaitStack, u64)>,
-    /// The functions of the kernel that switch tasks, sorted by their addresses.
-    switch: Vec<Range<u64>>,
+    /// The function of the kernel that switches tasks; empty if its address is hidden.
+    switch: Range<u64>,
     readings: u64,
 }
 
 impl WaitStacks {
-    /// Prepares for a program that begins.
-    pub(crate) fn begin(&mut self) {
+    /// Prepares for a program that begins; `switch` is [`Self::switch_function`].
+    pub(crate) fn begin(&mut self, switch: Range<u64>) {
         self.known.clear();
-        self.switch = kernel_symbols::functions("__schedule");
+        self.switch = switch;
+    }
+
+    /// Returns the function of the kernel that switches tasks; it takes some 60 ms.
+    pub(crate) fn switch_function() -> Range<u64> {
+        kernel_symbols::function("__schedule").unwrap_or_default()
     }
 
     fn add(&mut self, id: u64, stack: WaitStack) {
@@ -119,21 +124,21 @@ mod tests {
     use crate::record::kinds::tests::bytes;
 
     fn stack(ip: u64) -> WaitStack {
-        WaitStack::new(&[], &bytes(&[ip]), false, &[]).expect("not empty")
+        WaitStack::new(&[], &bytes(&[ip]), false, &(0..0)).expect("not empty")
     }
 
     #[test]
     fn a_chain_begins_at_the_switch() {
         let (program, switch, wait) = (0xffff_0010, 0xffff_0110, 0xffff_0210);
         let kernel = bytes(&[program, switch, wait]);
-        let whole = WaitStack::new(&kernel, &bytes(&[0x10, 0x20]), true, &[0xffff_0100..0xffff_0200]).expect("some");
+        let whole = WaitStack::new(&kernel, &bytes(&[0x10, 0x20]), true, &(0xffff_0100..0xffff_0200)).expect("some");
         let words = [CONTEXT_KERNEL, switch, wait, CONTEXT_USER, 0x10, 0x20, NO_CODE];
         assert_eq!((whole.ip, whole.in_kernel, &*whole.chain), (switch, true, &*bytes(&words)));
         // Without the kernel's symbols, all frames stay.
-        let all = WaitStack::new(&kernel, &[], false, &[]).expect("some");
+        let all = WaitStack::new(&kernel, &[], false, &(0..0)).expect("some");
         assert_eq!((all.ip, all.chain.len()), (program, 32));
         assert_eq!((stack(7).ip, stack(7).in_kernel), (7, false));
-        assert_eq!(WaitStack::new(&[], &[], true, &[]), None);
+        assert_eq!(WaitStack::new(&[], &[], true, &(0..0)), None);
     }
 
     #[test]

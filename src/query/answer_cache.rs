@@ -27,6 +27,7 @@ use super::rows::partner::Partner;
 use super::rows::task_choices::{self, TaskSums};
 use super::rows::top::{RowLimit, Top};
 use super::tree::origins::Origins;
+use super::wall_time::Counted;
 
 /// The limit of processes in an answer.
 const MAX_PROCESSES: usize = 300;
@@ -123,7 +124,7 @@ impl AnswerCache {
     fn answer_of(&mut self, data: Data<'_>, other: Option<Data<'_>>, question: &Question, position: u64) -> ViewAnswer {
         let until = position.min(data.profile.end());
         let mut aggregate = self.updated(data, question, until);
-        let shown = self.shown_total.of(data, question.event, times(data, question, until));
+        let shown = self.shown_total.of(data, question.counted(), times(data, question, until));
         let changes = aggregate.take_changes();
         self.tasks.update(data, &aggregate, &changes);
         let mut partner = self.updated_partner(data, question, &aggregate, until);
@@ -170,7 +171,8 @@ impl AnswerCache {
             answer.processes = busiest::busiest(data, &aggregate, MAX_PROCESSES);
         }
         if aggregate.total().is_zero() && question.filter.is_some() {
-            let mut all = Aggregate::new(question.event, None);
+            let of = SampleSelection { of: question.counted(), ..SampleSelection::default() };
+            let mut all = Aggregate::of(of, None);
             all.update(data, times(data, question, until));
             answer.others = TaskSums::of(data, &all).heaviest(data, all.total());
         }
@@ -230,9 +232,9 @@ impl AnswerCache {
     }
 
     fn heat(&mut self, data: Data<'_>, question: &Question, shown: &Aggregate, spec: &HeatSpec, until: u64) -> Heat {
-        let event = question.event;
+        let of = question.counted();
         let own = question.range.is_some() || question.age != Age::All;
-        let wanted = SampleSelection { event, filter: question.filter.clone(), ..SampleSelection::default() };
+        let wanted = SampleSelection { of, filter: question.filter.clone(), ..SampleSelection::default() };
         let kept = self.heat.take().filter(|kept| own && kept.selection == wanted);
         self.heat = own.then(|| kept.unwrap_or_else(|| Aggregate::of(wanted, Some(shown))));
         if let Some(aggregate) = &mut self.heat {
@@ -243,12 +245,12 @@ impl AnswerCache {
         if let Some(evaluator) = &mut self.lit {
             evaluator.follow(data);
         }
-        let of = (event, spec.by);
-        let before = self.lanes.take().filter(|(what, _)| *what == of).map(|(_, lanes)| lanes).unwrap_or_default();
+        let kind = (of.event, spec.by);
+        let before = self.lanes.take().filter(|(what, _)| *what == kind).map(|(_, lanes)| lanes).unwrap_or_default();
         let aggregate = self.heat.as_ref().unwrap_or(shown);
-        let input = heat::HeatInput { data, event, aggregate, lit: self.lit.as_ref(), end: until };
+        let input = heat::HeatInput { data, of, aggregate, lit: self.lit.as_ref(), end: until };
         let heat = heat::build(input, spec, &before, &mut self.leaves);
-        self.lanes = Some((of, heat.lanes.clone()));
+        self.lanes = Some((kind, heat.lanes.clone()));
         heat
     }
 
@@ -261,7 +263,8 @@ impl AnswerCache {
     ) -> Option<(Partner, Aggregate)> {
         let kept = self.partner.take();
         // Fields of a tracepoint exist for no other event, and origins for tracepoints alone.
-        let kind = question.pair.filter(|_| shown.traced.is_none() && !question.top.origins)?;
+        let kind =
+            question.pair.filter(|_| shown.traced.is_none() && !question.top.origins && question.wall.is_none())?;
         let partner = Partner::of(kind, data.events.iter().map(String::as_str), question.event)?;
         let kept = kept.map(|(_, kept)| kept).filter(|kept| kept.selection == shown.selection_of_event(partner.event));
         let mut own = kept.unwrap_or_else(|| Aggregate::of_event(partner.event, shown));
@@ -277,7 +280,8 @@ impl AnswerCache {
         };
         let filter = question.filter.clone();
         let window = window(data, question.range);
-        let wanted = SampleSelection { event: question.event, filter, window, half_life, ..SampleSelection::default() };
+        let of = question.counted();
+        let wanted = SampleSelection { of, filter, window, half_life, ..SampleSelection::default() };
         let mut aggregate = reused(self.aggregate.take(), wanted.group_by(&question.top.keys));
         aggregate.update(data, since(data, question.age, until)..until);
         aggregate
@@ -333,9 +337,12 @@ fn updated_baseline(
         None => question.event,
     };
     let (filter, window) = (baseline.filter.clone(), window(of, baseline.range));
-    let wanted = SampleSelection { event, filter, window, ..SampleSelection::default() };
+    // The same session has wall time as well; another event is the other part of one graph, and as old.
+    let wall = question.wall.filter(|_| baseline.event.is_none() && !baseline.other);
+    let from = if baseline.event.is_some() { since(of, question.age, until) } else { 0 };
+    let wanted = SampleSelection { of: Counted { event, wall }, filter, window, ..SampleSelection::default() };
     let mut aggregate = reused(kept, wanted.group_by(&question.top.keys));
-    aggregate.update(of, 0..until);
+    aggregate.update(of, from..until);
     aggregate
 }
 

@@ -31,6 +31,7 @@ pub(crate) mod staged;
 pub mod time_range;
 pub mod tree;
 pub(crate) mod unnamed;
+pub(crate) mod wall_time;
 
 pub use aggregate::Aggregate;
 pub use answer::{Answer, EventInfo, FoldMark, ReadProgress, TopLine};
@@ -39,3 +40,4 @@ pub use data::Data;
 pub use question::{Age, Baseline, ChainMode, ColumnKey, Direction, Order, Question, TopSpec};
 pub use rows::partner::Partner;
 pub use rows::top::{RowLimit, Top, TopRow};
+pub use wall_time::WallTime;

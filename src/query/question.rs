@@ -12,6 +12,7 @@ use super::diff::NormalizeBy;
 use super::flame::layout::FlameSpec;
 use super::heat::HeatSpec;
 use super::rows::partner::PairKind;
+use super::wall_time::{Counted, WallTime};
 
 /// The sort order of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,6 +113,8 @@ pub struct Question {
     pub generation: u64,
     /// The index of the event whose samples are counted.
     pub event: usize,
+    /// The time off the CPUs that counts, too.
+    pub wall: Option<WallTime>,
     /// The view filter; all samples count without one.
     pub filter: Option<Arc<Filter>>,
     /// Only samples of this time range, in nanoseconds from the start. Heat maps also show the surrounding time.
@@ -155,9 +158,14 @@ pub struct Question {
 }
 
 impl Question {
+    /// Returns the samples that count.
+    pub(crate) fn counted(&self) -> Counted {
+        Counted { event: self.event, wall: self.wall }
+    }
+
     /// Returns whether the rows are the same. Then only folding and visibility differ.
     pub(crate) fn same_rows(&self, other: &Self) -> bool {
-        self.event == other.event
+        self.counted() == other.counted()
             && self.filter == other.filter
             && self.range == other.range
             && self.baseline == other.baseline
@@ -192,6 +200,7 @@ mod tests {
         let top = TopSpec { children: false, ..TopSpec::default() };
         for other in [
             Question { event: 1, ..question.clone() },
+            Question { wall: Some(WallTime { off_cpu: 1, sample_ns: None }), ..question.clone() },
             Question { filter, ..question.clone() },
             Question { range: Some((1, 2)), ..question.clone() },
             Question { baseline: Some(baseline), ..question.clone() },

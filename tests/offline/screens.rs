@@ -541,6 +541,14 @@ fn time_off_the_cpus_beside_the_time_on_them() {
     let open = |width, height| Harness::open("switches.data", "switches.kallsyms", width, height);
     insta::assert_snapshot!("off-cpu-120x30", open(120, 30).keys("2ew").text());
     insta::assert_snapshot!("off-cpu-event", open(100, 24).keys("}}").text());
+    assert!(open(100, 24).keys(":wall<ret>").text().contains("wall time"));
+    // Both parts of the flame graph, the map, time off the CPUs alone, CPU time, and the table of wall time again.
+    assert!(open(120, 30).keys("2:wall<ret>").text().contains("hatched"));
+    assert!(open(100, 24).keys("3:wall<ret>").text().contains("ms of threads"));
+    assert!(open(100, 24).keys(":wall<ret>:wall<ret>").text().contains(" off-cpu "));
+    assert!(open(100, 24).keys(":wall<ret>:wall<ret>:wall<ret>u").text().contains(" off-cpu "));
+    assert!(open(100, 24).keys(":wall cpu<ret>").message().is_some_and(|(_, text)| text == "time on the CPUs"));
+    assert_eq!(open(100, 24).keys(":wall often<ret>").level(), Some(Level::Error));
     assert_eq!(incident(80, 24).keys("2ew").level(), Some(Level::Info));
 }
 

@@ -169,7 +169,8 @@ impl Aggregator {
     /// Returns the CPU time of the samples that are shown, if a clock took them.
     fn cpu_use(&self, seen: &ViewAnswer, now: u64) -> Option<CpuUse> {
         let (core, question) = (self.ingest.core(), &self.answers.question);
-        let counts = self.answers.cpus.as_ref().filter(|counts| counts.event() == question.event)?;
+        let is_of_clock = |event: usize| event == question.event && question.wall.is_none();
+        let counts = self.answers.cpus.as_ref().filter(|counts| is_of_clock(counts.event()))?;
         let by_mode = counts.by_mode(&self.answers.cache.by_site());
         let all: u64 = by_mode.iter().sum();
         let desc = core.events.get(question.event)?;

@@ -18,6 +18,7 @@ use super::column::ColumnKey;
 use super::column::field_rows::{FieldCombinations, Lane, lane};
 use super::data::Data;
 use super::parallel::shared;
+use super::wall_time::Counted;
 use changes::{Changes, SiteChange};
 use filter_eval::FilterEvaluator;
 
@@ -75,7 +76,7 @@ impl Weighting {
 /// The samples that an aggregate adds up, and how it separates those of one site.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct SampleSelection {
-    pub(crate) event: usize,
+    pub(crate) of: Counted,
     pub(crate) filter: Option<Arc<Filter>>,
     /// Only samples in this time range of the session's clock.
     pub(crate) window: Option<Range<u64>>,
@@ -145,7 +146,8 @@ const ADD: Removal = Removal { out: false, before: false };
 impl Aggregate {
     /// Creates an empty aggregate of an event's samples that pass a filter, if any.
     pub fn new(event: usize, filter: Option<Arc<Filter>>) -> Self {
-        Self::of(SampleSelection { event, filter, ..SampleSelection::default() }, None)
+        let of = Counted { event, wall: None };
+        Self::of(SampleSelection { of, filter, ..SampleSelection::default() }, None)
     }
 
     /// Creates an empty aggregate. The results of another one's filter are reused if it is the same.
@@ -177,7 +179,8 @@ impl Aggregate {
     }
 
     pub(crate) fn selection_of_event(&self, event: usize) -> SampleSelection {
-        SampleSelection { event, fields: Vec::new(), quantum: None, ..self.selection.clone() }
+        let of = Counted { event, wall: None };
+        SampleSelection { of, fields: Vec::new(), quantum: None, ..self.selection.clone() }
     }
 
     /// Separates samples by those keys that do not belong to sites.
@@ -356,28 +359,28 @@ impl Aggregate {
         Removal { out, before }: Removal,
         of: &impl Fn(u32) -> bool,
     ) {
-        let SampleSelection { event, window, half_life, by_cpu, .. } = &self.selection;
+        let SampleSelection { of: counted, window, half_life, by_cpu, .. } = &self.selection;
         let whole = 0..u64::MAX;
         let window = window.as_ref().unwrap_or(&whole);
         if !chunk.meets(window) {
             return;
         }
-        let event = *event as u16;
-        let reader = self.traced.as_ref().map(|traced| traced.reader(data, event));
+        let reader = self.traced.as_ref().map(|traced| traced.reader(data, counted.event as u16));
         let mut passed = Acc::default();
         for row in range {
             let (site, time) = (chunk.site[row], chunk.time[row]);
-            if event != chunk.event[row] || !window.contains(&time) || !of(site) {
+            let Some(weight) = counted.weight(chunk.event[row], chunk.weight[row]) else { continue };
+            if !window.contains(&time) || !of(site) {
                 continue;
             }
             if !self.evaluator.as_ref().is_none_or(|evaluator| evaluator.passes(data, chunk, row)) {
                 continue;
             }
             let one = match half_life {
-                None => Acc::one(chunk.weight[row]),
+                None => Acc::one(weight),
                 Some(half_life) => {
                     let left = remaining(*half_life, self.now.saturating_sub(time)) * ONE as f64;
-                    let period = (chunk.weight[row] as f64 * left).round() as u64;
+                    let period = (weight as f64 * left).round() as u64;
                     Acc { samples: left.round() as u64, period }
                 }
             };

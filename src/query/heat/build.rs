@@ -2,16 +2,22 @@
 
 use std::ops::Range;
 
+use crate::perfdata::OFF_CPU_TIME;
 use crate::profile::Chunk;
 use crate::query::aggregate::Aggregate;
 use crate::query::aggregate::filter_eval::FilterEvaluator;
 use crate::query::data::Data;
 use crate::query::parallel::shared;
 use crate::query::rows::partner::latency_pair;
+use crate::query::wall_time::Counted;
 
 use super::lanes::{LaneKind, SiteLanes, half_octave, lanes};
-use super::{Heat, HeatBy, HeatLane, HeatSpec, MAX_COLUMNS, MAX_ROWS, row_at};
+use super::time_cells::TimeCells;
+use super::{Heat, HeatBy, HeatLane, HeatSpec, MAX_COLUMNS, MAX_ROWS, SECOND, row_at};
 
+const MILLISECOND: u64 = 1_000_000;
+/// The longest time that a sample of sleep stands for: longer sleeps are counted in parts.
+const MOST_SLEEP: u64 = 11 * SECOND;
 /// The minimum number of samples per thread.
 const EACH: usize = 1 << 18;
 
@@ -19,7 +25,7 @@ const EACH: usize = 1 << 18;
 #[derive(Clone, Copy, Debug)]
 pub struct HeatInput<'a> {
     pub(crate) data: Data<'a>,
-    pub(crate) event: usize,
+    pub(crate) of: Counted,
     pub(crate) aggregate: &'a Aggregate,
     pub(crate) lit: Option<&'a FilterEvaluator>,
     /// Absolute position after the last sample.
@@ -28,23 +34,25 @@ pub struct HeatInput<'a> {
 
 /// Builds the map of an event's samples. `before` are the rows of the last map, `leaves` its cached lookups.
 pub fn build(work: HeatInput<'_>, spec: &HeatSpec, before: &[HeatLane], leaves: &mut SiteLanes) -> Heat {
-    let HeatInput { data, event, aggregate, .. } = work;
+    let HeatInput { data, of, aggregate, .. } = work;
     let columns = spec.columns.clamp(1, MAX_COLUMNS);
     let mut heat = Heat { by: spec.by, length: spec.length.max(1), columns, ..Heat::default() };
-    heat.total = aggregate.total().samples;
+    heat.in_time = of.wall.is_some() || data.events.get(of.event).is_some_and(|name| name == OFF_CPU_TIME);
+    heat.total = if heat.in_time { aggregate.total().period / MILLISECOND } else { aggregate.total().samples };
     let Some((oldest, newest)) = data.profile.span() else { return heat };
     // A frozen view ends with the newest sample at that time.
     let frozen = work.end < data.profile.end();
     let newest = if frozen { data.profile.time_before(work.end).clamp(oldest, newest) } else { newest };
     (heat.from, heat.until) = (oldest.saturating_sub(data.start), newest.saturating_sub(data.start));
     let spec = HeatSpec { rows: spec.rows.clamp(1, MAX_ROWS), ..spec.clone() };
-    let (lanes, rows) = lanes(data, event, aggregate, &spec, before, leaves);
+    let (lanes, rows) = lanes(data, of.event, aggregate, &spec, before, leaves);
     heat.rows = if spec.by == HeatBy::Offset { spec.rows } else { lanes.len() };
     heat.lanes = lanes;
     heat.first = spec.page.unwrap_or((heat.until / heat.length + 1).saturating_sub(columns as u64));
     let pass = Pass::new(work, &heat, &rows);
     let n = columns * heat.rows;
-    Sums { cells: heat.cells, lit: heat.lit, running: heat.running } = pass.all(n);
+    Sums { cells: heat.cells, lit: heat.lit, running: heat.running } =
+        if heat.in_time { pass.times(n) } else { pass.all(n) };
     losses(&mut heat, data, &rows);
     let from_start = |(from, until): &(u64, u64)| (from.saturating_sub(data.start), until.saturating_sub(data.start));
     heat.gaps = data.profile.gaps.all().iter().map(from_start).collect();
@@ -103,6 +111,38 @@ impl<'a> Pass<'a> {
         all
     }
 
+    /// Returns milliseconds of thread time. A sample of time off the CPUs stands for time before it.
+    fn times(&self, n: usize) -> Sums {
+        if n == 0 {
+            return Sums::default();
+        }
+        let HeatInput { data, of, lit, end, .. } = self.work;
+        let is_offset = matches!(self.rows, LaneKind::Offset);
+        let cells = || TimeCells::new(self.n_rows, n / self.n_rows, self.length, is_offset);
+        let (mut all, mut lit_cells) = (cells(), lit.map(|_| cells()));
+        let times = self.begin..self.begin.saturating_add(self.span).saturating_add(MOST_SLEEP);
+        for (chunk, range) in data.profile.between(data.profile.first(), end).filter(|(chunk, _)| chunk.meets(&times)) {
+            for i in range {
+                let weight = of.weight(chunk.event[i], chunk.weight[i]).filter(|_| times.contains(&chunk.time[i]));
+                let Some(weight) = weight.filter(|_| self.passes(chunk, i)) else { continue };
+                let until = chunk.time[i] - self.begin;
+                let Some(row) = self.row(chunk, i, until) else { continue };
+                let took = if of.is_off_cpu(chunk.event[i]) { weight.max(SECOND) } else { 0 };
+                all.add(row, until, took, weight);
+                if let Some(lit_cells) =
+                    lit_cells.as_mut().filter(|_| lit.is_some_and(|lit| lit.passes(data, chunk, i)))
+                {
+                    lit_cells.add(row, until, took, weight);
+                }
+            }
+        }
+        Sums {
+            cells: all.milliseconds(),
+            lit: lit_cells.map(TimeCells::milliseconds).unwrap_or_default(),
+            running: Vec::new(),
+        }
+    }
+
     fn part(&self, parts: &[(&Chunk, Range<usize>)], n: usize) -> Sums {
         let mut sums = Sums {
             cells: vec![0; n],
@@ -113,7 +153,7 @@ impl<'a> Pass<'a> {
         for (chunk, range) in parts {
             for i in range.clone() {
                 let (after, event) = (chunk.time[i].wrapping_sub(self.begin), usize::from(chunk.event[i]));
-                let is_shown = event == self.work.event;
+                let is_shown = event == self.work.of.event;
                 if after >= self.span || !is_shown && event != clock && event != latency || !self.passes(chunk, i) {
                     continue;
                 }

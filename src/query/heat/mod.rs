@@ -4,6 +4,7 @@
 mod build;
 pub(crate) mod lanes;
 pub mod levels;
+mod time_cells;
 
 use std::sync::Arc;
 
@@ -105,7 +106,7 @@ pub struct HeatSpec {
     pub lit: Option<Arc<Filter>>,
 }
 
-/// A map. Cells are numbers of samples, column by column.
+/// A map. Cells are numbers of samples or milliseconds of thread time, column by column.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Heat {
     /// The kind of rows.
@@ -122,6 +123,8 @@ pub struct Heat {
     pub lanes: Vec<HeatLane>,
     /// Samples of each cell, at `column * rows + row`.
     pub cells: Vec<u32>,
+    /// Whether cells, also lit ones, and their total are milliseconds of thread time instead of samples.
+    pub in_time: bool,
     /// The number of lit samples per cell; empty if not requested.
     pub lit: Vec<u32>,
     /// By column, the CPU time of samples and its sum divided by the running threads of each sample's process; empty if

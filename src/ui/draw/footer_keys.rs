@@ -4,6 +4,7 @@ use crossterm::event::KeyCode;
 
 use crate::panel::text::width;
 use crate::query::Direction;
+use crate::session::Origin;
 use crate::ui::input::commands::{general, program};
 use crate::ui::input::{Command, HintAction, Hints, shown};
 use crate::ui::popups::Popup;
@@ -140,6 +141,10 @@ fn hint(model: &Model, press: HintAction, mut word: &'static str) -> Option<Hint
         }
         HintAction::Key(_) => return None,
     };
+    let is_live = model.context.info.origin == Origin::Live;
+    if row.is(&general::WALL) && (!is_live || model.context.off_cpu_event().is_none()) {
+        return None;
+    }
     let mut key = shown(model.context.keymap.key_of(row)?);
     if row.is(&top::commands::SPLIT) {
         word = model.next_split();

@@ -80,8 +80,11 @@ fn pieces(model: &Model, theme: &Theme) -> Vec<Piece> {
     out.add(fit_end(&hosts(model), room).into_owned(), theme.text, 8);
     out.add(if several { String::new() } else { model.context.info.hosts.first().kernel.clone() }, theme.dim, 1);
     let samples_nothing = model.context.samples_nothing();
+    // The flame graph shows the time on the CPUs and, hatched, the time off them.
+    let is_wall = model.selection.off_cpu && model.frame.tab != Tab::Flame;
     let event = match samples_nothing {
         true => "no sampling event".to_owned(),
+        false if is_wall => "wall time".to_owned(),
         false => model.event().map_or_else(String::new, |event| event.name.clone()),
     };
     let running = model.context.meter(model.selection.event).map(|meter| meter.state.chains);
@@ -94,12 +97,12 @@ fn pieces(model: &Model, theme: &Theme) -> Vec<Piece> {
     let languages: String = languages.map(|language| format!("+{}", language.name())).collect();
     let chains = way.map_or_else(String::new, |way| format!("-g {}{languages}", way.spelling()));
     out.add(event, theme.text, 13);
-    if !samples_nothing {
+    if !samples_nothing && !is_wall {
         out.add(rate(model), theme.text, RATE);
     }
     out.add(chains, theme.dim, 3);
     if model.context.lacks_off_cpu_time() {
-        out.add("CPU time only".to_owned(), theme.dim, 2);
+        out.add("CPU time only".to_owned(), theme.dim, 4);
     }
     let cpus = if answer.cpus.is_empty() { String::new() } else { format!("CPU {}", answer.cpus) };
     out.add(fit_end(&cpus, NAMES).into_owned(), theme.text, 9);

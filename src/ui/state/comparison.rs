@@ -10,7 +10,7 @@ use crate::query::rows::top_table::TopField;
 use crate::query::{Age, Order};
 use crate::session::Origin;
 use crate::ui::state::range::label;
-use crate::ui::state::{BaselineSource, ComparedWith, Effect, Model, OutsideRequest, WINDOWS, describe_age};
+use crate::ui::state::{BaselineSource, ComparedWith, Effect, Model, OutsideRequest, Tab, WINDOWS, describe_age};
 
 impl Model {
     /// Sets the baseline to now, a filter or a file, or removes it.
@@ -134,25 +134,6 @@ impl Model {
         }
     }
 
-    pub(crate) fn toggle_off_cpu(&mut self) {
-        let clock = |name: &str| ["cpu-clock", "task-clock"].iter().any(|c| name.starts_with(c));
-        let clock = self.context.answer.events.iter().position(|e| clock(&e.name));
-        let off = self.context.off_cpu_event().and_then(|at| self.context.answer.events.get(at));
-        let Some(off) = off else {
-            return self.say("no switches are recorded: -e cpu-clock,sched:sched_switch");
-        };
-        let note = off.note.clone();
-        let Some(clock) = clock else {
-            return self
-                .say("time on the CPUs needs cpu-clock in addition to the switches: -e cpu-clock,sched:sched_switch");
-        };
-        self.selection.off_cpu = !self.selection.off_cpu;
-        if self.selection.off_cpu {
-            self.selection.event = clock;
-            self.say(note.unwrap_or_else(|| "time on the CPUs, and off them where hatched".to_owned()));
-        }
-    }
-
     /// Returns the commands that reproduce the view, except for what the screens add.
     pub(crate) fn view_commands(&self) -> Vec<String> {
         let mut commands = Vec::new();
@@ -165,6 +146,11 @@ impl Model {
         }
         if self.selection.age_chosen {
             commands.push(format!("window {}", age_argument(self.selection.age)));
+        }
+        if self.selection.off_cpu && self.frame.tab != Tab::Flame {
+            commands.push("wall wall".to_owned());
+        } else if self.context.off_cpu_event() == Some(self.selection.event) {
+            commands.push("wall off-cpu".to_owned());
         }
         commands.extend(self.selection.baseline_command(&self.context));
         commands

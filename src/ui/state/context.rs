@@ -15,7 +15,7 @@ use crate::panel::charset::Charset;
 use crate::perfdata::OFF_CPU_TIME;
 use crate::query::answer::{EventInfo, Meter, UnnamedRows};
 use crate::query::cpus::CpuAnswer;
-use crate::query::rows::partner::PairKind;
+use crate::query::rows::partner::{PairKind, samples_time};
 use crate::query::{Answer, Partner};
 use crate::session::Origin;
 use crate::source::Info;
@@ -137,10 +137,28 @@ impl SessionContext {
         own.any(|event| event.meter.as_ref().is_some_and(is_refused))
     }
 
-    /// Returns the event of the time off the CPUs.
+    /// Returns the event of the time off the CPUs, unless it cannot be measured and has no samples.
     pub(crate) fn off_cpu_event(&self) -> Option<usize> {
-        let find = |name: &str| self.answer.events.iter().position(|event| event.name == name);
-        find(OFF_CPU).or_else(|| find(OFF_CPU_TIME).filter(|_| !self.lacks_off_cpu_time()))
+        let events = &self.answer.events;
+        let find = |name: &str| events.iter().position(|event| event.name == name);
+        let has_samples = |event: &usize| !self.lacks_off_cpu_time() || events[*event].total.samples > 0;
+        find(OFF_CPU).or_else(|| find(OFF_CPU_TIME).filter(has_samples))
+    }
+
+    /// Returns the event that samples the time on the CPUs.
+    pub(crate) fn on_cpu_event(&self) -> Option<usize> {
+        let events = &self.answer.events;
+        let is_time = |at: &usize| events[*at].unit.is_time() || self.sample_ns(*at).is_some();
+        let clock = |event: &EventInfo| samples_time(&event.name) && !event.is_dummy;
+        events.iter().position(clock).filter(is_time)
+    }
+
+    /// Returns the time between samples of an event whose periods are not time; `None` without a frequency.
+    pub(crate) fn sample_ns(&self, event: usize) -> Option<u64> {
+        let info = self.answer.events.get(event).filter(|info| !info.unit.is_time())?;
+        let recorded = || self.info.events.get(event).map(|event| Rate::of(&event.attr));
+        let rate = info.meter.as_ref().map(|meter| meter.state.rate).or_else(recorded)?;
+        1_000_000_000u64.checked_div(rate.hz())
     }
 
     /// Whether a live session measures no samples for the screens.

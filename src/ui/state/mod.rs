@@ -12,6 +12,7 @@ pub(crate) mod range;
 pub(crate) mod sampling;
 pub(crate) mod selection;
 pub(crate) mod settings;
+pub(crate) mod shown_time;
 pub mod start;
 pub mod tab;
 

@@ -76,7 +76,7 @@ impl Model {
     }
 
     pub(crate) fn show_samples_of(&mut self, event: usize) {
-        (self.frame.tab, self.selection.event) = (Tab::Top, event);
+        (self.frame.tab, self.selection.event, self.selection.off_cpu) = (Tab::Top, event, false);
         self.top.home();
     }
 

@@ -8,10 +8,12 @@ use hashbrown::HashSet;
 
 use crate::event::base_name;
 use crate::filter::{Filter, KnownFields, TraceField, all_of};
+use crate::perfdata::OFF_CPU_TIME;
 use crate::query::diff::NormalizeBy;
 use crate::query::rows::partner::PairKind;
 use crate::query::rows::top_table::TopField;
-use crate::query::{Age, Baseline, ChainMode, ColumnKey, Direction, Order, Question, TopSpec};
+use crate::query::wall_time::IDLE_SLEEP;
+use crate::query::{Age, Baseline, ChainMode, ColumnKey, Direction, Order, Question, TopSpec, WallTime};
 use crate::session::Origin;
 use crate::source::Info;
 use crate::symbols::NameForm;
@@ -208,6 +210,7 @@ pub struct Selection {
     pub(crate) of_machine: bool,
     /// The order of rows before the comparison.
     pub(crate) order_before: Option<(Order, bool)>,
+    /// Whether time off the CPUs counts together with the event's time on them.
     pub(crate) off_cpu: bool,
     pub(crate) rows: RowChoice,
     /// The format of symbols, and whether inlined functions are frames.
@@ -272,7 +275,8 @@ impl Selection {
         Question {
             generation: asked.generation,
             event: self.event,
-            filter: self.asked_filter(),
+            wall: self.wall_time(context, tab),
+            filter: self.asked_filter(context),
             range: self.range(),
             baseline: self.baseline_asked(context, tab),
             // A time range already determines the samples.
@@ -294,10 +298,11 @@ impl Selection {
         }
     }
 
-    /// Whether rows use the first caller outside of the tracepoint code.
+    /// Whether rows use the first caller outside of the code of tracepoints and of the scheduler.
     pub(crate) fn takes_origins(&self, context: &SessionContext) -> bool {
         let name = context.answer.events.get(self.event).map(|event| base_name(&event.name));
-        !self.rows.sorted && context.info.chains && name.is_some_and(|name| name.contains(':'))
+        let is_traced = name.is_some_and(|name| name.contains(':'));
+        !self.rows.sorted && context.info.chains && (is_traced || self.shows_sleep(context))
     }
 
     /// Returns the selected time range, in nanoseconds from the session's start.
@@ -310,10 +315,30 @@ impl Selection {
         self.filter.is_some() || !self.zooms.is_empty()
     }
 
-    /// Combines all filters except the time range: zooms, a filter, idle CPUs, and one more clause.
-    fn narrowed(&self, filter: Option<&Arc<Filter>>, clause: Option<String>) -> Option<Arc<Filter>> {
-        let idle = self.hide_idle.then(|| "!idle".to_owned());
-        let own: Vec<Filter> = idle.into_iter().chain(clause).filter_map(|text| Filter::parse(&text).ok()).collect();
+    /// Returns the time off the CPUs that counts, too. The flame graph has it as the other part of a comparison.
+    fn wall_time(&self, context: &SessionContext, tab: Tab) -> Option<WallTime> {
+        let sample_ns = context.sample_ns(self.event);
+        let off_cpu = if tab == Tab::Flame { sample_ns.map(|_| self.event) } else { context.off_cpu_event() };
+        let off_cpu = off_cpu.filter(|_| self.off_cpu)?;
+        Some(WallTime { off_cpu, sample_ns })
+    }
+
+    /// Whether the time off the CPUs is shown that a live session keeps.
+    pub(crate) fn shows_sleep(&self, context: &SessionContext) -> bool {
+        let event = if self.off_cpu { context.off_cpu_event() } else { Some(self.event) };
+        event.and_then(|event| context.answer.events.get(event)).is_some_and(|event| event.name == OFF_CPU_TIME)
+    }
+
+    /// Combines all filters except the time range: zooms, a filter, what is idle, and one more clause.
+    fn narrowed(
+        &self,
+        context: &SessionContext,
+        filter: Option<&Arc<Filter>>,
+        clause: Option<String>,
+    ) -> Option<Arc<Filter>> {
+        let sleep = self.shows_sleep(context).then(|| format!("!(event == {OFF_CPU_TIME} && ({IDLE_SLEEP}))"));
+        let idle = [Some("!idle".to_owned()), sleep].into_iter().flatten().filter(|_| self.hide_idle);
+        let own: Vec<Filter> = idle.chain(clause).filter_map(|text| Filter::parse(&text).ok()).collect();
         let zooms = self.zooms.iter().filter_map(Zoom::filter);
         Filter::all(zooms.chain(filter.map(|filter| &**filter)).chain(&own)).map(Arc::new)
     }
@@ -334,27 +359,28 @@ impl Selection {
         all_of(zooms.chain(self.filter.as_ref().map(|filter| filter.text().to_owned())).collect())
     }
 
-    pub(crate) fn asked_filter(&self) -> Option<Arc<Filter>> {
+    fn asked_filter(&self, context: &SessionContext) -> Option<Arc<Filter>> {
         let clause = match self.baseline.as_ref().map(|mark| &mark.of) {
             Some(BaselineSource::Past(ns)) => Some(format!("time >= {ns}ns")),
             _ => None,
         };
-        self.narrowed(self.filter.as_ref(), clause)
+        self.narrowed(context, self.filter.as_ref(), clause)
     }
 
     fn baseline_asked(&self, context: &SessionContext, tab: Tab) -> Option<Baseline> {
         if self.off_cpu && tab == Tab::Flame {
             let event = context.off_cpu_event();
-            let (filter, range, per) = (self.asked_filter(), self.range(), NormalizeBy::Nothing);
+            let (filter, range, per) = (self.asked_filter(context), self.range(), NormalizeBy::Nothing);
             return Some(Baseline { event, filter, other: false, per, split: None, range });
         }
         let mark = self.baseline.as_ref()?;
         let own = self.filter.as_ref();
+        let narrowed = |filter: Option<&Arc<Filter>>, clause| self.narrowed(context, filter, clause);
         let (filter, split, range) = match &mark.of {
-            BaselineSource::Past(ns) => (self.narrowed(own, Some(format!("time < {ns}ns"))), Some(*ns), self.range()),
-            BaselineSource::View(filter) => (self.narrowed(filter.as_ref(), None), None, self.range()),
-            BaselineSource::Range(range) => (self.narrowed(own, None), None, Some(*range)),
-            BaselineSource::File(_) => (self.narrowed(own, None), None, None),
+            BaselineSource::Past(ns) => (narrowed(own, Some(format!("time < {ns}ns"))), Some(*ns), self.range()),
+            BaselineSource::View(filter) => (narrowed(filter.as_ref(), None), None, self.range()),
+            BaselineSource::Range(range) => (narrowed(own, None), None, Some(*range)),
+            BaselineSource::File(_) => (narrowed(own, None), None, None),
         };
         Some(Baseline { event: None, filter, other: mark.of.is_file(), per: self.per, split, range })
     }

@@ -50,7 +50,12 @@ fn asked(
     fold.update(data, 0..end);
     let mut lit = spec.lit.clone().map(FilterEvaluator::new);
     lit.iter_mut().for_each(|judge| _ = judge.update(data));
-    build(HeatInput { data, event, aggregate: &fold, lit: lit.as_ref(), end }, spec, &[], leaves)
+    build(
+        HeatInput { data, of: Counted { event, wall: None }, aggregate: &fold, lit: lit.as_ref(), end },
+        spec,
+        &[],
+        leaves,
+    )
 }
 
 fn filter(text: &str) -> Option<Arc<Filter>> {

@@ -84,10 +84,7 @@ commands! { FIND "Find and filter" {
     NOT_HOST "not-host" ["- @"] "exclude this row's host" of table => Plain(|app| app.model.zoom(ColumnKey::Host, true));
     NOT_KERNEL "not-kernel" ["- ctrl-k"] "exclude kernel code"
         => Plain(|app| app.model.push_zoom("not kernel".into(), "!(kernel)".into()));
-    IDLE "idle" ["i"] "show or hide idle CPUs" => Plain(|app| {
-        app.model.selection.hide_idle = !app.model.selection.hide_idle;
-        app.model.say(if app.model.selection.hide_idle { "idle CPUs are hidden" } else { "idle CPUs are shown" });
-    });
+    IDLE "idle" ["i"] "show or hide idle CPUs, and threads that wait for work" => Plain(|app| app.model.toggle_idle());
 }}
 
 commands! { SESSION "Session" {
@@ -172,6 +169,9 @@ commands! { COMPARE "Compare" {
             false => "percentages are of what is shown",
         });
     });
+    WALL "wall" ["ctrl-o"] "show wall time, time off the CPUs alone, or CPU time"
+        says "off-cpu wait sleep blocked elapsed latency slow" (Argument::named("cpu|wall|off-cpu"))
+        => Given(|app, text| app.model.turn_time(text));
     WINDOW "window" ["a"] "cover the last 30 seconds, all since the start, or decaying weights"
         (Argument::named("all|last s|half s")) => Given(|app, text| app.model.set_window(text));
 }}

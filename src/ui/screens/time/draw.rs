@@ -88,7 +88,7 @@ fn legend(view: &TimeState, heat: &Heat, on: &mut Canvas<'_>) {
             x += on.put(x, 0, &format!("{text}{} ", thousands(u64::from(*upto))), on.theme.dim);
         }
     }
-    x += on.put(x, 0, "samples  ", on.theme.dim);
+    x += on.put(x, 0, if heat.in_time { "ms of threads  " } else { "samples  " }, on.theme.dim);
     if heat.lost.iter().any(|n| *n > 0) {
         x += on.put(x, 0, "× lost  ", on.theme.error);
     }
@@ -207,7 +207,10 @@ fn cursor_line(model: &Model, view: &TimeState, heat: &Heat, selected: &TimeSele
     let seconds = |ns: u64| ns as f64 / 1e9;
     let mut parts = vec![
         format!("{:.3}–{:.3} s ({})", seconds(from), seconds(until), duration(until - from)),
-        format!("{} sample{}", thousands(selected.samples), if selected.samples == 1 { "" } else { "s" }),
+        match heat.in_time {
+            true => format!("{} of threads", duration(selected.samples.saturating_mul(1_000_000))),
+            false => counted(selected.samples, "sample"),
+        },
     ];
     if let Some(lane) = selected.rows.as_ref().and_then(|rows| heat.lanes.get(rows.start)) {
         let more = selected.rows.as_ref().map_or(0, |rows| rows.len() - 1);

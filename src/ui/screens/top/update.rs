@@ -263,7 +263,7 @@ impl Model {
         let next = around.into_iter().find(|i| !events[*i].is_dummy);
         match next {
             Some(event) => {
-                self.selection.event = event;
+                (self.selection.event, self.selection.off_cpu) = (event, false);
                 self.top.home();
             }
             None => self.say("there is only one event; -e accepts several"),

@@ -125,6 +125,7 @@ impl UnitsState {
                     ));
                 }
                 self.added.push(text);
+                model.point_to_kept_sleep(spec.name);
                 self.start(model, spec, settings);
             }
             Err(why) => model.error(why),

@@ -16,7 +16,7 @@ use crate::perfdata::write::Writer;
 use crate::profile::{Chunk, Loss, NodeId, SiteId};
 use crate::record::SampleId;
 use crate::record::kinds::{encode, misc, types};
-use crate::record::sample::{CONTEXT_GUEST, CONTEXT_KERNEL, CONTEXT_USER};
+use crate::record::sample::{CONTEXT_GUEST, CONTEXT_KERNEL, CONTEXT_USER, NOT_WALKED};
 use crate::session::hosts::HostId;
 use crate::session::layouts::Layouts;
 use crate::session::{DsoId, DsoKind, MapId, containers, marks, recorder};
@@ -226,6 +226,10 @@ fn chain(moment: &Snapshot, stack: NodeId) -> Chain {
     let mut chain = Chain { mode: misc::KERNEL, ..Chain::default() };
     let mut context = 0;
     for (depth, frame) in moment.stacks.walk(stack).enumerate() {
+        if frame.map == MapId::NOT_WALKED {
+            chain.ip = NOT_WALKED;
+            continue;
+        }
         if frame.map == MapId::CUT {
             // perf drops chains with unknown markers. (A broken chain ends in a 0, which all readers skip.)
             continue;

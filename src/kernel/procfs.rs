@@ -431,6 +431,13 @@ pub(crate) fn tgid(tid: i32) -> Option<i32> {
     status_number(&tid.to_string(), "Tgid", 10).and_then(|v| i32::try_from(v).ok())
 }
 
+/// Returns the number of the machine's context switches since its start.
+pub(crate) fn context_switches() -> Option<u64> {
+    let text = read_at_once(std::path::Path::new("/proc/stat")).ok()?;
+    let line = text.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"ctxt "))?;
+    std::str::from_utf8(line).ok()?.trim().parse().ok()
+}
+
 /// Returns our effective capabilities as a bit set (capabilities(7)).
 pub(crate) fn effective_caps() -> u64 {
     rustix::thread::capabilities(None).map_or(0, |sets| sets.effective.bits())

@@ -4,6 +4,7 @@ use crate::record::Sample;
 use crate::record::kinds::misc;
 use crate::record::sample::{
     CONTEXT_CUT, CONTEXT_GUEST, CONTEXT_GUEST_KERNEL, CONTEXT_GUEST_USER, CONTEXT_KERNEL, CONTEXT_MAX, CONTEXT_USER,
+    NOT_WALKED,
 };
 use crate::session::{MapId, Mappings, Session};
 
@@ -75,6 +76,7 @@ impl Chain {
                 },
                 CONTEXT_GUEST | CONTEXT_GUEST_KERNEL | CONTEXT_GUEST_USER => (MapId::GUEST, word.ip),
                 CONTEXT_CUT => (MapId::CUT, word.ip),
+                NOT_WALKED => (MapId::NOT_WALKED, word.ip),
                 _ => (MapId::UNKNOWN, word.ip),
             };
             self.frames.push(Frame { map, caller: word.caller, ip });
@@ -83,7 +85,7 @@ impl Chain {
     }
 }
 
-/// An address of a chain, or [`CONTEXT_CUT`] as its context.
+/// An address of a chain, or [`CONTEXT_CUT`] or [`NOT_WALKED`] as its context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Word {
     pub(crate) ip: u64,
@@ -113,7 +115,10 @@ impl<'a> Decoder<'a> {
             misc::GUEST_KERNEL | misc::GUEST_USER => CONTEXT_GUEST,
             _ => CONTEXT_KERNEL,
         };
-        words.push(Word { ip: sample.ip, context: own, caller: false });
+        words.push(match sample.ip {
+            NOT_WALKED => Word { ip: 0, context: NOT_WALKED, caller: false },
+            ip => Word { ip, context: own, caller: false },
+        });
         Self { ip: sample.ip, own, most, context: own, caller: false, first: true, is_full: false, words }
     }
 

@@ -27,6 +27,9 @@ pub(crate) const CONTEXT_CUT: u64 = -4000i64 as u64;
 /// recognize that callers are missing.
 pub(crate) const NO_CODE: u64 = 0;
 
+/// The sampled address of a sample whose stack was not walked; it has no chain.
+pub(crate) const NOT_WALKED: u64 = -4001i64 as u64;
+
 /// The fields of an event's samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Layout {

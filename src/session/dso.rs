@@ -174,13 +174,21 @@ impl Default for Dsos {
             dumps: HashMap::new(),
             now: 0,
         };
-        for name in ["[unknown]", "[kernel.kallsyms]", "[guest.kernel.kallsyms]", "[truncated]", "[broken]"] {
+        let fixed = [
+            "[unknown]",
+            "[kernel.kallsyms]",
+            "[guest.kernel.kallsyms]",
+            "[truncated]",
+            "[broken]",
+            "[stack not walked]",
+        ];
+        for name in fixed {
             let dso = dsos.intern(-1, name.as_bytes(), FileId::None, None);
             dsos.maps.id(Map { start: 0, len: u64::MAX, pgoff: 0, dso }, |_, _| true);
         }
         dsos.list[0].kind = DsoKind::Unknown;
         dsos.list[2].kind = DsoKind::Guest;
-        (dsos.list[3].kind, dsos.list[4].kind) = (DsoKind::Cut, DsoKind::Cut);
+        dsos.list[3..].iter_mut().for_each(|marker| marker.kind = DsoKind::Cut);
         dsos
     }
 }

@@ -21,7 +21,9 @@ impl MapId {
     pub(crate) const CUT: Self = Self(3);
     /// The marker for the missing callers of a stack whose next word is not an address of code.
     pub(crate) const BROKEN: Self = Self(4);
-    const FIXED: usize = 5;
+    /// The only frame of a stack that was not walked.
+    pub(crate) const NOT_WALKED: Self = Self(5);
+    const FIXED: usize = 6;
 }
 
 /// A mapping in a history: its representative, and the start in its process. For exited processes only this is kept.

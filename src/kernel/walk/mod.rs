@@ -393,6 +393,11 @@ impl Program {
         Ok(calls::put(self.object.map("settings")?, 0, self.settings.words(only))?)
     }
 
+    /// Returns whether the program can find out which tasks have perf events of their own.
+    pub(crate) fn knows_measured_tasks(&self) -> bool {
+        self.settings.task_events != 0
+    }
+
     /// Returns whether the program has the tables of a process, by its kernel number.
     pub(crate) fn knows(&self, number: u32) -> bool {
         self.object.map("spaces").is_ok_and(|spaces| calls::get(spaces, number).is_ok())

@@ -17,6 +17,7 @@ static long (*const kernel_stack)(void *ctx, void *to, u32 size, u64 flags) = (v
 static u64 (*const current_cgroup)(void) = (void *)80;
 
 #define MMAPABLE 1024
+#define MOST_CPUS 4096
 #define NO_EXIST 1
 
 /* Mapped by the loader (`Setting` of waits.rs has the same order). */
@@ -30,6 +31,8 @@ struct wait_settings {
 	u64 own;
 	/* The offset of a task's thread number. */
 	u64 tid_at;
+	/* A bit for each CPU on which sleeps that begin do not count. */
+	u64 left_out[MOST_CPUS / 64];
 };
 
 /* A thread that has slept; `start` is 0 while it does not. */
@@ -48,9 +51,10 @@ struct wait_sum {
 	u32 pid, cpu;
 };
 
-/* Of a CPU: the time of walks in a window; since the start, the waits whose stack was not taken, and those without a place. */
+/* Of a CPU: the time of walks in a window; since the start, the waits without a place, the program's runs, and its time
+ * with and for walks. */
 struct wait_budget {
-	u64 window, used, untaken, lost;
+	u64 window, used, lost, runs, spent, walked;
 };
 
 /* The id of the stack that a fingerprint stands for, and since which window. The check tells a torn value. */
@@ -66,9 +70,8 @@ struct sent_stack {
 #define STACKS (1 << 14)
 /* Windows until a stack is walked and written again. */
 #define AGE 30
-/* Words at the stack pointer that are looked at, and those where there is no time for a walk. */
+/* Words at the stack pointer that are looked at. */
 #define TOP 48
-#define NEAR 8
 #define KERNEL_FRAMES 24
 /* A task's state after its end. */
 #define DEAD 0x80
@@ -76,17 +79,16 @@ struct sent_stack {
 struct map DATA("maps") wait_settings = { ARRAY, 4, sizeof(struct wait_settings), 1, MMAPABLE, 0 };
 struct map DATA("maps") wait_budgets = { PERCPU_ARRAY, 4, sizeof(struct wait_budget), 1, 0, 0 };
 struct map DATA("maps") waiters = { HASH, 4, sizeof(struct waiter), 1 << 14, 0, 0 };
-struct map DATA("maps") waits0 = { HASH, sizeof(struct wait_key), sizeof(struct wait_sum), 1 << 13, 0, 0 };
-struct map DATA("maps") waits1 = { HASH, sizeof(struct wait_key), sizeof(struct wait_sum), 1 << 13, 0, 0 };
+struct map DATA("maps") waits0 = { HASH, sizeof(struct wait_key), sizeof(struct wait_sum), 1 << 14, 0, 0 };
+struct map DATA("maps") waits1 = { HASH, sizeof(struct wait_key), sizeof(struct wait_sum), 1 << 14, 0, 0 };
 struct map DATA("maps") known_stacks = { ARRAY, 4, sizeof(struct known_stack), STACKS, 0, 0 };
-struct map DATA("maps") alike_stacks = { ARRAY, 4, sizeof(struct known_stack), STACKS, 0, 0 };
 struct map DATA("maps") sent_stacks = { ARRAY, 4, sizeof(struct sent_stack), STACKS, 0, 0 };
 /* Its updates wait for running programs. */
 struct map DATA("maps") wait_barrier = { ARRAY_OF_MAPS, 4, 4, 1, 0, 8 };
 
 /* A hash of what determines the walk: the registers, the system call, and the words at the stack pointer that may be
- * addresses of code or of the stack. Others change from call to call. `alike` is that of the first words alone. */
-INLINE u64 fingerprint(struct state *s, struct registers *r, u64 state, u64 *alike)
+ * addresses of code or of the stack. Others change from call to call. */
+INLINE u64 fingerprint(struct state *s, struct registers *r, u64 state)
 {
 	u64 hash = mix(mix(mix(current_pid_tgid() >> 32, s->pc), s->sp), s->fp), word, mask;
 
@@ -96,8 +98,6 @@ INLINE u64 fingerprint(struct state *s, struct registers *r, u64 state, u64 *ali
 		read_user(s->ip, 64, (const void *)s->sp);
 #pragma unroll
 	for (int i = 0; i < TOP; i++) {
-		if (i == NEAR)
-			*alike = hash;
 		word = s->ip[i];
 		mask = up_to(1ull << 40, word) | up_to(word - 0x400000, 0x1bfffff);
 		hash = mix(hash, word & mask);
@@ -155,56 +155,34 @@ INLINE u64 write_stack(void *ctx, struct state *s, u64 window, u32 which)
 	return id;
 }
 
-/* The id of a fingerprint's stack; 0 if it is not known. */
-INLINE u64 id_of(struct known_stack *known, u64 print, u64 window)
-{
-	u64 id = known->id;
-
-	return known->check == mix(print, id) && window - known->window < AGE ? id : 0;
-}
-
-INLINE void set_id(struct known_stack *known, u64 print, u64 id, u64 window)
-{
-	known->id = id;
-	known->window = window;
-	known->check = mix(print, id);
-}
-
-/* The id of the current task's stack; 0 if it was not taken. */
-INLINE u64 find_stack(void *ctx, struct wait_settings *set, struct wait_budget *budget, u64 state)
+/* The id of the current task's stack; 0 if there is no time for a walk. */
+INLINE u64 find_stack(void *ctx, struct wait_settings *set, struct wait_budget *budget, u64 state, u64 *time)
 {
 	u32 which = WAITED, zero = 0, at;
 	struct registers *r = task_regs(current_task());
 	struct state *s = map_lookup(&states, &which);
 	const struct settings *said = map_lookup(&settings, &zero);
-	struct known_stack *known = 0, *similar = 0;
-	u64 print = 0, alike = 0, window = set->window, id, since;
+	struct known_stack *known = 0;
+	u64 print = 0, window = set->window, id;
 
 	if (!s || !said)
 		return 0;
 	if (take_saved(s, r)) {
-		print = fingerprint(s, r, state, &alike);
+		print = fingerprint(s, r, state);
 		at = print >> 8 & (STACKS - 1);
 		known = map_lookup(&known_stacks, &at);
-		at = alike >> 8 & (STACKS - 1);
-		similar = map_lookup(&alike_stacks, &at);
-		if (!known || !similar)
+		if (!known)
 			return 0;
-		id = id_of(known, print, window);
-		if (id)
+		id = known->id;
+		if (known->check == mix(print, id) && window - known->window < AGE)
 			return id;
 	}
 	if (budget->window != window) {
 		budget->window = window;
 		budget->used = 0;
 	}
-	if (budget->used >= set->budget) {
-		id = similar ? id_of(similar, alike, window) : 0;
-		if (!id)
-			budget->untaken++;
-		return id;
-	}
-	since = now();
+	if (budget->used >= set->budget)
+		return 0;
 	if (known) {
 		begin_walk(s, said, AT_TRACEPOINT | OF_WAIT);
 		if (!walk_user(s, which))
@@ -216,24 +194,30 @@ INLINE u64 find_stack(void *ctx, struct wait_settings *set, struct wait_budget *
 		s->flags = AT_TRACEPOINT | OF_WAIT;
 	}
 	id = write_stack(ctx, s, window, which);
-	if (known && similar) {
+	if (known) {
+		known->id = id;
 		/* Until tables are there, the next window's wait is walked again. */
-		if (s->flags & (PROCESS_UNKNOWN | MAPPING_UNKNOWN))
-			window -= AGE - 1;
-		set_id(known, print, id, window);
-		set_id(similar, alike, id, window);
+		known->window = window - (s->flags & (PROCESS_UNKNOWN | MAPPING_UNKNOWN) ? AGE - 1 : 0);
+		known->check = mix(print, id);
 	}
-	budget->used += now() - since;
+	window = now();
+	budget->used += window - *time;
+	budget->walked += window - *time;
+	*time = window;
 	return id;
 }
 
-INLINE void falls_asleep(void *ctx, struct wait_settings *set, struct wait_budget *budget, u64 state)
+/* Begins the wait of the current task, which is also one of the session's. `time` is moved to the end of a walk. */
+INLINE void falls_asleep(void *ctx, struct wait_settings *set, struct wait_budget *budget, u64 state, u64 *time)
 {
 	u64 task = current_pid_tgid();
-	u32 tid = task;
+	u32 tid = task, cpu = current_cpu(), zero = 0;
+	const struct settings *said = map_lookup(&settings, &zero);
 	struct waiter *waiter;
 
-	if (!tid || task >> 32 == set->own)
+	if (!tid || task >> 32 == set->own || set->left_out[cpu >> 6 & (MOST_CPUS / 64 - 1)] >> (cpu & 63) & 1)
+		return;
+	if (!said || (said->events && !kernel_word(current_address() + said->events)))
 		return;
 	if (state & DEAD) {
 		map_delete(&waiters, &tid);
@@ -250,11 +234,11 @@ INLINE void falls_asleep(void *ctx, struct wait_settings *set, struct wait_budge
 			return;
 		}
 	}
-	waiter->stack = find_stack(ctx, set, budget, state);
+	waiter->stack = find_stack(ctx, set, budget, state, time);
 	waiter->cgroup = current_cgroup();
 	waiter->pid = task >> 32;
-	waiter->cpu = current_cpu();
-	waiter->start = now();
+	waiter->cpu = cpu;
+	waiter->start = *time;
 }
 
 INLINE struct wait_sum *find_wait(struct wait_settings *set, struct wait_key *key)
@@ -271,28 +255,32 @@ INLINE struct wait_sum *find_wait(struct wait_settings *set, struct wait_key *ke
 	return map_lookup(&waits0, key);
 }
 
-INLINE void runs_again(struct wait_settings *set, struct wait_budget *budget, u64 task)
+INLINE void runs_again(struct wait_settings *set, struct wait_budget *budget, u64 task, u64 time)
 {
 	u32 tid = 0;
 	struct waiter *waiter;
 	struct wait_key key = {};
 	struct wait_sum *sum;
-	u64 ns;
+	u64 start;
 
 	read_kernel(&tid, sizeof(tid), (const void *)(task + set->tid_at));
+	if (!tid)
+		return;
 	waiter = map_lookup(&waiters, &tid);
 	if (!waiter || !waiter->start)
 		return;
-	ns = now() - waiter->start;
 	key.tid = tid;
 	key.stack = waiter->stack;
+	start = waiter->start;
 	waiter->start = 0;
 	sum = find_wait(set, &key);
 	if (!sum) {
 		budget->lost++;
 		return;
 	}
-	sum->ns += ns;
+	/* The clocks of CPUs may differ a little. */
+	if (time > start)
+		sum->ns += time - start;
 	sum->n++;
 	sum->cgroup = waiter->cgroup;
 	sum->pid = waiter->pid;
@@ -305,11 +293,14 @@ SECTION("sched_switch") int switched(u64 *ctx)
 	u32 zero = 0;
 	struct wait_settings *set = map_lookup(&wait_settings, &zero);
 	struct wait_budget *budget = map_lookup(&wait_budgets, &zero);
+	u64 began = now(), time = began;
 
 	if (!set || !budget)
 		return 0;
-	runs_again(set, budget, ctx[2]);
+	runs_again(set, budget, ctx[2], time);
 	if (!(u8)ctx[0] && (u32)ctx[3])
-		falls_asleep(ctx, set, budget, (u32)ctx[3]);
+		falls_asleep(ctx, set, budget, (u32)ctx[3], &time);
+	budget->runs++;
+	budget->spent += now() - began;
 	return 0;
 }

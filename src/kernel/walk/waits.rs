@@ -20,14 +20,16 @@ const OBJECT: &[u8] = include_bytes!("waits.x86_64.o");
 #[cfg(not(target_arch = "x86_64"))]
 const OBJECT: &[u8] = include_bytes!("waits.aarch64.o");
 
-/// Nanoseconds of walks between two readings, a second apart: at least those of a CPU, and those of all CPUs.
-const BUDGET: (u64, u64) = (200_000, 15_000_000);
+/// Nanoseconds of the program between two readings, a second apart: those of all CPUs, and at least those of each.
+const LIMIT: (u64, u64) = (15_000_000, 1_000_000);
+/// The part of it that walks may take at most, and at least.
+const WALKS: (u64, u64) = (12_000_000, 2_000_000);
 
 /// Bytes of the structs of waits.bpf.c.
 const WAITER: usize = 32;
 const KEY: usize = 16;
 const SUM: usize = 32;
-const WALKS: usize = 32;
+const BUDGET: usize = 48;
 
 /// The words of `struct wait_settings` in waits.bpf.c.
 #[derive(Clone, Copy, Debug)]
@@ -37,9 +39,13 @@ enum Setting {
     Budget,
     Own,
     TidAt,
+    /// The first word of the bits of CPUs.
+    LeftOut,
 }
 
-const SETTINGS_BYTES: usize = 8 * (Setting::TidAt as usize + 1);
+/// CPUs that can be left out.
+const MOST_CPUS: usize = 4096;
+const SETTINGS_BYTES: usize = 8 * (Setting::LeftOut as usize + MOST_CPUS / 64);
 
 /// The waits of a thread with one stack that ended between two readings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -75,9 +81,34 @@ pub(crate) struct WaitTotals {
     pub(crate) until: u64,
     pub(crate) sums: Vec<WaitSum>,
     pub(crate) open: Vec<OpenWait>,
-    /// Since the start: waits whose stack was not taken, and waits that were not measured because the maps are full.
-    pub(crate) untaken: u64,
+    /// Waits since the start that were not measured because the maps are full.
     pub(crate) lost: u64,
+    pub(crate) cost: ProgramCost,
+}
+
+/// The program's runs since the start, and its time in nanoseconds: that of walks, and the rest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ProgramCost {
+    pub(crate) runs: u64,
+    pub(crate) walk_ns: u64,
+    pub(crate) other_ns: u64,
+}
+
+impl ProgramCost {
+    /// Returns the cost since an earlier one.
+    pub(crate) fn since(self, earlier: Self) -> Self {
+        Self {
+            runs: self.runs.saturating_sub(earlier.runs),
+            walk_ns: self.walk_ns.saturating_sub(earlier.walk_ns),
+            other_ns: self.other_ns.saturating_sub(earlier.other_ns),
+        }
+    }
+
+    /// Returns the nanoseconds that the program may take in a second on a machine with this number of CPUs.
+    pub(crate) fn limit(cpus: usize) -> u64 {
+        let (all, each) = LIMIT;
+        all.max(each * cpus as u64)
+    }
 }
 
 fn half(bytes: &[u8], at: usize) -> u32 {
@@ -123,6 +154,8 @@ pub(crate) struct WaitCounter {
     attached: Option<OwnedFd>,
     /// The number of possible CPUs.
     cpus: usize,
+    /// The cost at the previous reading.
+    read: Option<ProgramCost>,
 }
 
 impl WaitCounter {
@@ -136,23 +169,52 @@ impl WaitCounter {
         let (object, cpus) = (LoadedObject::load_beside(OBJECT, Some(&program.object))?, cpus::possible());
         let settings = MappedValue::of(object.map("wait_settings")?, SETTINGS_BYTES)?;
         let code = object.program("sched_switch", ProgramType::RawTracepoint)?;
-        let (least, all) = BUDGET;
-        for (setting, value) in [
-            (Setting::Window, 1 << 20),
-            (Setting::Budget, (all / cpus.max(1) as u64).max(least)),
-            (Setting::Own, own.into()),
-            (Setting::TidAt, tid_at.into()),
-        ] {
+        for (setting, value) in
+            [(Setting::Window, 1 << 20), (Setting::Own, own.into()), (Setting::TidAt, tid_at.into())]
+        {
             settings.word(setting as usize).store(value, Ordering::Release);
         }
-        Ok(Self { object, program, settings, barrier: MappedValue::new(8)?, code, attached: None, cpus })
+        Ok(Self { object, program, settings, barrier: MappedValue::new(8)?, code, attached: None, cpus, read: None })
     }
 
-    /// Attaches the program.
-    pub(crate) fn begin(&mut self) -> Result<(), LoadError> {
+    /// Lets only sleeps count that begin on these CPUs, if any are chosen.
+    pub(crate) fn count_on(&self, only: Option<&[u32]>) {
+        let (words, left_out) = (MOST_CPUS / 64, if only.is_some() { u64::MAX } else { 0 });
+        let mut bits = vec![left_out; words];
+        for cpu in only.unwrap_or_default().iter().map(|cpu| *cpu as usize % MOST_CPUS) {
+            bits[cpu / 64] &= !(1 << (cpu % 64));
+        }
+        for (at, word) in bits.into_iter().enumerate() {
+            self.settings.word(Setting::LeftOut as usize + at).store(word, Ordering::Release);
+        }
+    }
+
+    /// Attaches the program; `only` is that of [`Self::count_on`].
+    pub(crate) fn begin(&mut self, only: Option<&[u32]>) -> Result<(), LoadError> {
+        self.count_on(only);
+        self.allow(ProgramCost::default());
         self.attached = Some(calls::attach(self.code.as_fd(), c"sched_switch")?);
         // A kernel that cannot read maps in batches has no place for sums.
         self.read().map(drop)
+    }
+
+    /// Detaches the program, and forgets the waits under way: it misses their ends.
+    pub(crate) fn end(&mut self) -> Result<(), LoadError> {
+        self.attached = None;
+        self.read()?;
+        Ok(calls::read_all(self.object.map("waiters")?, (4, WAITER), true, |_, _| ())?)
+    }
+
+    /// Returns the number of possible CPUs.
+    pub(crate) fn cpus(&self) -> usize {
+        self.cpus
+    }
+
+    /// Sets the time for walks until the next reading: what the rest of the program leaves of its limit.
+    fn allow(&self, last: ProgramCost) {
+        let (most, least) = WALKS;
+        let left = ProgramCost::limit(self.cpus).saturating_sub(last.other_ns).clamp(least, most);
+        self.set(Setting::Budget, left / self.cpus.max(1) as u64);
     }
 
     /// Returns the program whose tables it uses.
@@ -184,11 +246,16 @@ impl WaitCounter {
         // Ties are broken the same way each time.
         out.sums.sort_unstable_by_key(|sum| (sum.tid, sum.stack));
         out.open.sort_unstable_by_key(|open| open.tid);
-        let walks = calls::get_by_cpu(self.object.map("wait_budgets")?, 0, WALKS, self.cpus)?;
-        for of_cpu in walks.chunks_exact(WALKS) {
-            out.untaken += word(of_cpu, 16);
-            out.lost += word(of_cpu, 24);
+        let budgets = calls::get_by_cpu(self.object.map("wait_budgets")?, 0, BUDGET, self.cpus)?;
+        for of_cpu in budgets.chunks_exact(BUDGET) {
+            let [lost, runs, spent, walked] = [16, 24, 32, 40].map(|at| word(of_cpu, at));
+            out.lost += lost;
+            out.cost.runs += runs;
+            out.cost.walk_ns += walked;
+            out.cost.other_ns += spent.saturating_sub(walked);
         }
+        let before = self.read.replace(out.cost).unwrap_or_default();
+        self.allow(out.cost.since(before));
         Ok(out)
     }
 }

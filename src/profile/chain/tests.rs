@@ -75,6 +75,8 @@ fn a_chain_that_was_cut_ends_in_a_frame_of_its_own() {
         (found.len(), found[found.len() - 1])
     };
     assert_eq!(last(&[CONTEXT_USER, 0x1001, 0x1002, CONTEXT_CUT]), (3, (MapId::CUT, 0)));
+    let sample = Sample { ip: NOT_WALKED, ..Sample::default() };
+    assert_eq!(decoded(&sample, misc::KERNEL), [Word { ip: 0, context: NOT_WALKED, caller: false }]);
     let broken = last(&[CONTEXT_USER, 0x1001, 0x9000, 0x1002, CONTEXT_CUT]);
     assert_eq!(broken, (2, (MapId::BROKEN, 0)), "it is broken before");
 }

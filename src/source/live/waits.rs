@@ -1,5 +1,7 @@
 //! The time that threads sleep, as samples of an event: when the program that sums it is attached, and its readings.
 
+mod cost_guard;
+
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,17 +10,20 @@ use std::thread::JoinHandle;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::kernel::bpf::calls::LoadError;
+use crate::kernel::procfs;
 use crate::kernel::sys::Errno;
 use crate::kernel::walk::Program;
 use crate::kernel::walk::waits::{OpenWait, WaitCounter, WaitSum, WaitTotals};
 use crate::kernel::{self, monotonic_ns};
 use crate::perfdata::layout;
 use crate::record::kinds::{encode, misc, types};
+use crate::record::sample::NOT_WALKED;
 use crate::source::{Batch, FreshId, RunState, SourceEvent};
 
 use super::capture::refused_program;
 use super::records::stack_walks::{StackWalks, WaitStack, WaitStacks};
 use super::{LiveSource, Target};
+use cost_guard::CostGuard;
 
 /// The id of its samples; the kernel counts ids from 1.
 const ID: u64 = u64::MAX - 1;
@@ -27,6 +32,9 @@ const INTERVAL_NS: u64 = 1_000_000_000;
 /// Waits under way are counted in parts of this length, and in longer ones when they have lasted for that.
 const PART_NS: u64 = INTERVAL_NS;
 const LONG_PART_NS: u64 = 10 * INTERVAL_NS;
+
+/// The maximum number of remembered threads. Their numbers may be reused later.
+const MOST_MEMBERS: usize = 1 << 14;
 
 /// The program that sums the time off the CPUs: while it is loaded, and attached.
 #[derive(Debug, Default)]
@@ -50,14 +58,61 @@ impl Loading {
     }
 }
 
-/// The attached program, and the waits that it reported as under way.
+/// The program while it is attached or costs too much for that, and the waits that it reported as under way.
 #[derive(Debug)]
 struct WaitFeed {
     counter: WaitCounter,
     next: u64,
+    guard: CostGuard,
+    /// Why the program is detached for now.
+    excess: Option<String>,
     parts: OpenParts,
     /// A reading whose stacks are still in the rings, and whether it is the last.
     totals: Option<(WaitTotals, bool)>,
+    /// Whether the maps had no room for some waits.
+    lacks_room: bool,
+    /// Whether threads belong to the target.
+    members: FxHashMap<i32, bool>,
+}
+
+impl WaitFeed {
+    fn new(counter: WaitCounter) -> Self {
+        let guard = CostGuard::new(counter.cpus());
+        let next = monotonic_ns() + INTERVAL_NS;
+        let parts = OpenParts::default();
+        Self {
+            counter,
+            next,
+            guard,
+            excess: None,
+            parts,
+            totals: None,
+            lacks_room: false,
+            members: FxHashMap::default(),
+        }
+    }
+
+    /// Reads the sums, or finds out whether the program may be attached again. Returns whether it was detached or
+    /// attached.
+    fn read(&mut self, now: u64, is_last: bool, only: Option<&[u32]>) -> Result<bool, LoadError> {
+        if self.excess.is_some() {
+            if is_last || !self.guard.may_go_on(procfs::context_switches().unwrap_or(u64::MAX), now) {
+                return Ok(false);
+            }
+            self.excess = None;
+            self.counter.begin(only)?;
+            return Ok(true);
+        }
+        let totals = self.counter.read()?;
+        self.excess = self.guard.excess(totals.cost, now).filter(|_| !is_last);
+        let is_over = self.excess.is_some();
+        if is_over {
+            self.counter.end()?;
+        }
+        // The waits under way are counted up to the end.
+        self.totals = Some((totals, is_last || is_over));
+        Ok(is_over)
+    }
 }
 
 /// A wait under way, and its time that was counted.
@@ -111,13 +166,13 @@ impl OpenParts {
     }
 }
 
-/// Appends the sample of a sum. A stack that was not taken has no frames.
+/// Appends the sample of a sum. Its stack may be missing.
 fn write(out: &mut Vec<u8>, sum: &WaitSum, stack: Option<&WaitStack>, time: u64, has_cgroup: bool) {
     let mode = if stack.is_some_and(|stack| !stack.in_kernel) { misc::USER } else { misc::KERNEL };
     let chain = stack.map_or(&[][..], |stack| &stack.chain);
     encode(out, types::SAMPLE, mode, |out| {
         out.extend(ID.to_le_bytes());
-        out.extend(stack.map_or(0, |stack| stack.ip).to_le_bytes());
+        out.extend(stack.map_or(NOT_WALKED, |stack| stack.ip).to_le_bytes());
         out.extend(sum.pid.to_le_bytes());
         out.extend(sum.tid.to_le_bytes());
         out.extend(time.to_le_bytes());
@@ -140,12 +195,11 @@ impl LiveSource {
     fn refuses_waits(&self) -> Option<String> {
         let a = &self.attachment;
         let is_walked = a.walks.as_ref().is_some_and(StackWalks::is_by_tables);
-        let is_known = matches!(self.target, Target::System | Target::Processes(_) | Target::Threads(_));
+        let is_listed = matches!(self.target, Target::System | Target::Processes(_) | Target::Threads(_));
         let why = match () {
             () if !is_walked => "user stacks are not taken by tables",
             () if a.outside.is_some() => "this is another PID namespace than the machine's",
-            () if !is_known => "it is kept for the machine, processes or threads only",
-            () if self.chosen.is_some() => "it is not of a CPU, and CPUs were chosen",
+            () if !is_listed && !self.measures_own_tasks() => "it is kept for the machine, processes or threads only",
             () if a.common.exclude.user || a.common.exclude.kernel => "a part of the stacks is excluded",
             () => return None,
         };
@@ -168,28 +222,33 @@ impl LiveSource {
         let program =
             self.attachment.walks.as_ref().map(|walks| &walks.program).filter(|_| is_wanted && refusal.is_none());
         let is_of = |other: &Arc<Program>| program.is_some_and(|program| Arc::ptr_eq(program, other));
-        let Self { waits, .. } = self;
+        let Self { waits, chosen, .. } = self;
         waits.loading.take_if(|loading| !is_of(&loading.program));
         waits.feed.take_if(|feed| !is_of(feed.counter.program()));
+        waits.feed.iter().for_each(|feed| feed.counter.count_on(chosen.as_deref()));
         let has_program = waits.loading.is_some() || waits.feed.is_some();
         let started = program.filter(|_| !has_program).map(|program| Loading::start(program.clone()));
         let refusal = match started.transpose() {
             Ok(started) => {
                 waits.loading = waits.loading.take().or(started);
-                refusal
+                refusal.or_else(|| waits.feed.as_ref()?.excess.clone())
             }
             Err(error) => Some(error.to_string()),
         };
         if is_wanted {
-            self.tell_waits(slot, refusal);
+            self.attachment.slots[slot].run = refusal.map_or(RunState::Running, RunState::Refused);
         }
     }
 
-    /// Sets the state of the event.
-    fn tell_waits(&mut self, slot: usize, refusal: Option<String>) {
-        let note = refusal.as_ref().map(|why| format!("only CPU time is kept, and not what threads wait for: {why}"));
-        self.attachment.notes.extend(note);
+    /// Reports that the event is measured from now on, or why it is not.
+    fn report_state_of_waits(&mut self, refusal: Option<String>, batch: &mut Batch) {
+        let Some(slot) = self.wait_slot() else { return };
+        batch.note(match &refusal {
+            Some(why) => format!("only CPU time is kept from now on, and not what threads wait for: {why}"),
+            None => "the time that threads wait is kept again".to_owned(),
+        });
         self.attachment.slots[slot].run = refusal.map_or(RunState::Running, RunState::Refused);
+        batch.events.push(SourceEvent::Changed(self.changed()));
     }
 
     /// Attaches the program once it is loaded.
@@ -198,17 +257,12 @@ impl LiveSource {
         let crashed = || Err(LoadError::from(Errno::IO));
         let begun = loading.thread.join().unwrap_or_else(|_| crashed()).and_then(|(mut counter, switch)| {
             self.attachment.walks.iter_mut().for_each(|walks| walks.pairs.waits.begin(switch.clone()));
-            counter.begin()?;
-            let next = monotonic_ns() + INTERVAL_NS;
-            Ok(WaitFeed { counter, next, parts: OpenParts::default(), totals: None })
+            counter.begin(self.chosen.as_deref())?;
+            Ok(WaitFeed::new(counter))
         });
-        match (begun, self.wait_slot()) {
-            (Ok(feed), _) => self.waits.feed = Some(feed),
-            (Err(error), Some(slot)) => {
-                self.tell_waits(slot, Some(refused_program(&error, "").0));
-                batch.events.push(SourceEvent::Changed(self.changed()));
-            }
-            (Err(_), None) => {}
+        match begun {
+            Ok(feed) => self.waits.feed = Some(feed),
+            Err(error) => self.report_state_of_waits(Some(refused_program(&error, "").0), batch),
         }
     }
 
@@ -218,35 +272,76 @@ impl LiveSource {
         let is_due = |feed: &&mut WaitFeed| is_last || now >= feed.next;
         let Some(feed) = self.waits.feed.as_mut().filter(is_due) else { return };
         feed.next = now + INTERVAL_NS;
-        match feed.counter.read() {
-            // Waits before the start of the session do not count.
-            Ok(totals) => feed.totals = Some((totals, is_last)).filter(|_| self.enable_at.is_none()),
+        let read = feed.read(now, is_last, self.chosen.as_deref());
+        // Waits before the start of the session do not count.
+        feed.totals.take_if(|_| self.enable_at.is_some());
+        match read {
+            Ok(false) => {}
+            Ok(true) => {
+                let excess = feed.excess.clone();
+                self.report_state_of_waits(excess, batch);
+            }
             Err(error) => {
-                batch.note(format!("time off the CPUs cannot be read: {}", refused_program(&error, "").0));
                 self.waits.feed = None;
+                self.report_state_of_waits(Some(refused_program(&error, "").0), batch);
             }
         }
     }
 
     /// Adds the samples of a reading, after the rings were read.
     pub(super) fn add_waits(&mut self, time: u64, batch: &mut Batch) {
-        let Some((totals, is_last)) = self.waits.feed.as_mut().and_then(|feed| feed.totals.take()) else { return };
-        let chosen: Option<FxHashSet<i32>> =
-            (self.target != Target::System).then(|| self.tasks().into_iter().collect());
+        let Some(feed) = self.waits.feed.as_mut() else { return };
+        let Some((totals, is_last)) = feed.totals.take() else { return };
+        if totals.lost > 0 && !std::mem::replace(&mut feed.lacks_room, true) {
+            batch.note("some waits are not measured: more than 16,384 threads sleep, or as many stacks in a second");
+        }
+        let mut sums = feed.parts.since_last(&totals, is_last);
+        if feed.excess.is_some() {
+            feed.parts = OpenParts::default();
+        }
+        self.retain_target(&mut sums);
         let has_cgroup = self.attachment.common.cgroups && self.attachment.have.cgroup;
-        let (Some(feed), Some(walks)) = (&mut self.waits.feed, &mut self.attachment.walks) else { return };
+        let Some(walks) = &mut self.attachment.walks else { return };
         let stacks = &mut walks.pairs.waits;
         for open in &totals.open {
             // The stack of a long wait is kept.
             let _ = stacks.get(open.stack);
         }
-        for sum in feed.parts.since_last(&totals, is_last) {
-            if chosen.as_ref().is_none_or(|chosen| chosen.contains(&sum.tid) || chosen.contains(&sum.pid)) {
-                batch.index.push((time, batch.bytes.len()));
-                write(&mut batch.bytes, &sum, stacks.get(sum.stack), time, has_cgroup);
-            }
+        for sum in &sums {
+            batch.index.push((time, batch.bytes.len()));
+            write(&mut batch.bytes, sum, stacks.get(sum.stack), time, has_cgroup);
         }
         stacks.next_reading();
+    }
+
+    /// Removes the sums of other tasks. The program measures only tasks with perf events, which may be those of others.
+    fn retain_target(&mut self, sums: &mut Vec<WaitSum>) {
+        if self.target == Target::System {
+            return;
+        }
+        let Some(feed) = self.waits.feed.as_mut() else { return };
+        let mut known = std::mem::take(&mut feed.members);
+        if sums.iter().any(|sum| !known.contains_key(&sum.tid)) {
+            let listed: FxHashSet<i32> = self.tasks().into_iter().collect();
+            let has_measured = self.measures_own_tasks();
+            for sum in sums.iter() {
+                let is_listed = || listed.contains(&sum.tid) || listed.contains(&sum.pid);
+                // A task that has ended is not listed.
+                let is_member = || is_listed() || has_measured && !procfs::is_there(sum.pid);
+                known.entry(sum.tid).or_insert_with(is_member);
+            }
+        }
+        sums.retain(|sum| known.get(&sum.tid).copied().unwrap_or(false));
+        if known.len() > MOST_MEMBERS {
+            known.clear();
+        }
+        self.waits.feed.iter_mut().for_each(|feed| feed.members = std::mem::take(&mut known));
+    }
+
+    /// Whether the program measures only tasks with perf events.
+    fn measures_own_tasks(&self) -> bool {
+        let a = &self.attachment;
+        a.is_on_tasks() && a.walks.as_ref().is_some_and(|walks| walks.program.knows_measured_tasks())
     }
 }
 
@@ -329,7 +424,7 @@ mod tests {
             let sample = layout.sample(header, &out[HEADER..]).expect("whole");
             assert_eq!((sample.id, sample.pid, sample.tid, sample.time), (ID, 6, 7, 99));
             assert_eq!((sample.period, sample.cpu, sample.chain().count()), (500, 2, stack.map_or(0, |_| 3)));
-            assert_eq!(sample.ip, stack.map_or(0, |stack| stack.ip));
+            assert_eq!(sample.ip, stack.map_or(NOT_WALKED, |stack| stack.ip));
         }
     }
 

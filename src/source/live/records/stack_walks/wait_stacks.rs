@@ -14,7 +14,7 @@ use super::super::output::RecordOutput;
 use super::{FLAGS_AT, FRAMES_AT, WalkEnd, WalkJoiner, end_of, split};
 
 /// The maximum number of stacks.
-const MOST: usize = 1 << 15;
+const MOST: usize = 1 << 14;
 /// The readings without a use after which a stack is dropped: the program writes one again after 30 to 60.
 const UNUSED: u64 = 150;
 

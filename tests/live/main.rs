@@ -26,6 +26,7 @@ mod locks;
 mod losses;
 mod neighbours;
 mod node;
+mod off_cpu;
 mod pty;
 mod push;
 mod record_options;

@@ -33,8 +33,8 @@ pub(crate) const SPEC: Spec = Spec {
            show. Blocked in shows two of the kernel's frames: the system call, and the function that waits. The flame \
            graphs and --addresses show the whole stack. Under way lists threads that are blocked now; for waits that \
            began before the measurement, /proc gives the place. The hot and cold graph adds samples of a clock (-F, \
-           99 Hz); both are in nanoseconds. The unit measures from its start on; the event off-cpu-time (option \
-           --off-cpu of the live screen) has the sleep before.",
+           99 Hz); both are in nanoseconds. The unit measures from its start on; the live screen's table, flame graph \
+           and map show the time off the CPUs before it, too (^O).",
     example: "perfprof-tui offcpu -p 1234",
     output: "\
 $ perfprof-tui offcpu -p 14663 --batch --duration 3 --panel Blocked

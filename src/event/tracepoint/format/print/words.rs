@@ -167,7 +167,8 @@ mod tests {
         let mixed = FORMAT.replace("__print_symbolic(REC->state,", "__print_symbolic(REC->state + REC->pid,");
         assert_eq!(words(&mixed, "state", 1, false), None);
         let starred = FORMAT.replace("state=%s,", "state=%*s,");
-        assert_eq!(words(&starred, "state", 1, false), None);
+        // Its place is not known, but its name is.
+        assert_eq!(words(&starred, "state", 1, false).as_deref(), Some("on"));
         assert_eq!(words(&FORMAT.replace("print fmt: \"", "print fmt: \"%"), "state", 1, false), None);
         assert_eq!(words(&FORMAT.replace("offset:16", "offset:99999999"), "state", 1, false), None);
     }

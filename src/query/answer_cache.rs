@@ -27,7 +27,7 @@ use super::rows::partner::Partner;
 use super::rows::task_choices::{self, TaskSums};
 use super::rows::top::{RowLimit, Top};
 use super::tree::origins::Origins;
-use super::wall_time::Counted;
+use super::wall_time::CountedSamples;
 
 /// The limit of processes in an answer.
 const MAX_PROCESSES: usize = 300;
@@ -340,7 +340,7 @@ fn updated_baseline(
     // The same session has wall time as well; another event is the other part of one graph, and as old.
     let wall = question.wall.filter(|_| baseline.event.is_none() && !baseline.other);
     let from = if baseline.event.is_some() { since(of, question.age, until) } else { 0 };
-    let wanted = SampleSelection { of: Counted { event, wall }, filter, window, ..SampleSelection::default() };
+    let wanted = SampleSelection { of: CountedSamples { event, wall }, filter, window, ..SampleSelection::default() };
     let mut aggregate = reused(kept, wanted.group_by(&question.top.keys));
     aggregate.update(of, from..until);
     aggregate

@@ -12,7 +12,7 @@ use super::diff::NormalizeBy;
 use super::flame::layout::FlameSpec;
 use super::heat::HeatSpec;
 use super::rows::partner::PairKind;
-use super::wall_time::{Counted, WallTime};
+use super::wall_time::{CountedSamples, WallTime};
 
 /// The sort order of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,8 +159,8 @@ pub struct Question {
 
 impl Question {
     /// Returns the samples that count.
-    pub(crate) fn counted(&self) -> Counted {
-        Counted { event: self.event, wall: self.wall }
+    pub(crate) fn counted(&self) -> CountedSamples {
+        CountedSamples { event: self.event, wall: self.wall }
     }
 
     /// Returns whether the rows are the same. Then only folding and visibility differ.

@@ -25,12 +25,12 @@ pub struct WallTime {
 
 /// The samples that a question counts: those of one event, or of wall time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counted {
+pub(crate) struct CountedSamples {
     pub(crate) event: usize,
     pub(crate) wall: Option<WallTime>,
 }
 
-impl Counted {
+impl CountedSamples {
     /// Returns the weight of a sample by its event and period; `None` if it does not count.
     #[inline]
     pub(crate) fn weight(&self, event: u16, period: u64) -> Option<u64> {
@@ -65,7 +65,7 @@ mod tests {
             staged.profile.push(time, site, 10 * time, 0, event);
         }
         let total = |wall| {
-            let of = Counted { event: 0, wall };
+            let of = CountedSamples { event: 0, wall };
             let total = Aggregate::of(SampleSelection { of, ..SampleSelection::default() }, None).over(staged.data());
             (total.total().samples, total.total().period)
         };
@@ -100,10 +100,10 @@ mod tests {
 
     #[test]
     fn wall_time_is_that_of_two_events() {
-        let weights = |counted: Counted| [0, 1, 2].map(|event| counted.weight(event, 7));
-        let clock = Counted { event: 1, wall: None };
+        let weights = |counted: CountedSamples| [0, 1, 2].map(|event| counted.weight(event, 7));
+        let clock = CountedSamples { event: 1, wall: None };
         assert_eq!(weights(clock), [None, Some(7), None]);
-        let wall = |sample_ns| Counted { wall: Some(WallTime { off_cpu: 2, sample_ns }), ..clock };
+        let wall = |sample_ns| CountedSamples { wall: Some(WallTime { off_cpu: 2, sample_ns }), ..clock };
         assert_eq!(weights(wall(None)), [None, Some(7), Some(7)]);
         // Cycles are not a time, but their samples come at a known rate.
         assert_eq!(weights(wall(Some(1_000_000))), [None, Some(1_000_000), Some(7)]);

@@ -18,7 +18,7 @@ use super::column::ColumnKey;
 use super::column::field_rows::{FieldCombinations, Lane, lane};
 use super::data::Data;
 use super::parallel::shared;
-use super::wall_time::Counted;
+use super::wall_time::CountedSamples;
 use changes::{Changes, SiteChange};
 use filter_eval::FilterEvaluator;
 
@@ -76,7 +76,7 @@ impl Weighting {
 /// The samples that an aggregate adds up, and how it separates those of one site.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct SampleSelection {
-    pub(crate) of: Counted,
+    pub(crate) of: CountedSamples,
     pub(crate) filter: Option<Arc<Filter>>,
     /// Only samples in this time range of the session's clock.
     pub(crate) window: Option<Range<u64>>,
@@ -146,7 +146,7 @@ const ADD: Removal = Removal { out: false, before: false };
 impl Aggregate {
     /// Creates an empty aggregate of an event's samples that pass a filter, if any.
     pub fn new(event: usize, filter: Option<Arc<Filter>>) -> Self {
-        let of = Counted { event, wall: None };
+        let of = CountedSamples { event, wall: None };
         Self::of(SampleSelection { of, filter, ..SampleSelection::default() }, None)
     }
 
@@ -179,7 +179,7 @@ impl Aggregate {
     }
 
     pub(crate) fn selection_of_event(&self, event: usize) -> SampleSelection {
-        let of = Counted { event, wall: None };
+        let of = CountedSamples { event, wall: None };
         SampleSelection { of, fields: Vec::new(), quantum: None, ..self.selection.clone() }
     }
 

@@ -5,19 +5,19 @@ use std::ops::Range;
 use crate::profile::{Acc, Chunk};
 
 use crate::query::data::Data;
-use crate::query::wall_time::Counted;
+use crate::query::wall_time::CountedSamples;
 
 /// A sum over positions, updated as they move.
 #[derive(Debug, Default)]
 pub(crate) struct ShownTotal {
-    of: Counted,
+    of: CountedSamples,
     counted: Range<u64>,
     sum: Acc,
 }
 
 impl ShownTotal {
     /// Returns the samples that count at these absolute positions.
-    pub(crate) fn of(&mut self, data: Data<'_>, of: Counted, wanted: Range<u64>) -> Acc {
+    pub(crate) fn of(&mut self, data: Data<'_>, of: CountedSamples, wanted: Range<u64>) -> Acc {
         let first = wanted.start.max(data.profile.first());
         let wanted = first..wanted.end.min(data.profile.end()).max(first);
         let kept = &self.counted;
@@ -40,11 +40,11 @@ impl ShownTotal {
     }
 }
 
-fn sum(data: Data<'_>, of: Counted, positions: Range<u64>) -> Acc {
+fn sum(data: Data<'_>, of: CountedSamples, positions: Range<u64>) -> Acc {
     data.profile.between(positions.start, positions.end).map(|(chunk, part)| sum_of(chunk, of, part)).sum()
 }
 
-fn sum_of(chunk: &Chunk, of: Counted, part: Range<usize>) -> Acc {
+fn sum_of(chunk: &Chunk, of: CountedSamples, part: Range<usize>) -> Acc {
     let mut sum = Acc::default();
     for (event, period) in chunk.event[part.clone()].iter().zip(&chunk.weight[part]) {
         if let Some(weight) = of.weight(*event, *period) {
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn what_moves_on_is_what_counting_anew_gives() {
-        let of = |event| Counted { event, wall: None };
+        let of = |event| CountedSamples { event, wall: None };
         let mut staged = Staged::default();
         let mut seen = ShownTotal::default();
         for n in 1..=300u64 {

@@ -200,7 +200,7 @@ fn selections_differ_by_what_is_counted() {
     let filter = |text: &str| Some(Arc::new(Filter::parse(text).expect("parses")));
     let field = crate::query::column::traced("sched_switch.next_comm");
     let of = |event, filter: Option<Arc<Filter>>, half_life, keys: &[ColumnKey]| {
-        let of = Counted { event, wall: None };
+        let of = CountedSamples { event, wall: None };
         SampleSelection { of, filter, half_life, ..SampleSelection::default() }.group_by(keys)
     };
     let (a, by_cpu) = (filter("pid == 1"), &[ColumnKey::Cpu][..]);
@@ -220,7 +220,7 @@ fn selections_differ_by_what_is_counted() {
     }
     let fold = Aggregate::of(one.clone(), None);
     let partner = Aggregate::of_event(2, &fold.group_by(&[ColumnKey::Cpu, field]));
-    assert_eq!(partner.selection, SampleSelection { of: Counted { event: 2, wall: None }, ..one });
+    assert_eq!(partner.selection, SampleSelection { of: CountedSamples { event: 2, wall: None }, ..one });
     assert_eq!(partner.evaluator.map(|evaluator| evaluator.filter().clone()), a);
 }
 

@@ -9,7 +9,7 @@ use crate::query::aggregate::filter_eval::FilterEvaluator;
 use crate::query::data::Data;
 use crate::query::parallel::shared;
 use crate::query::rows::partner::latency_pair;
-use crate::query::wall_time::Counted;
+use crate::query::wall_time::CountedSamples;
 
 use super::lanes::{LaneKind, SiteLanes, half_octave, lanes};
 use super::time_cells::TimeCells;
@@ -25,7 +25,7 @@ const EACH: usize = 1 << 18;
 #[derive(Clone, Copy, Debug)]
 pub struct HeatInput<'a> {
     pub(crate) data: Data<'a>,
-    pub(crate) of: Counted,
+    pub(crate) of: CountedSamples,
     pub(crate) aggregate: &'a Aggregate,
     pub(crate) lit: Option<&'a FilterEvaluator>,
     /// Absolute position after the last sample.

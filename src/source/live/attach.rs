@@ -13,7 +13,6 @@ use crate::perfdata::layout;
 use crate::source::{EventState, FreshId};
 
 use super::attr::{self, CommonAttrs, KernelFeatures};
-use super::call_feed::CallFeed;
 use super::error::OpenError;
 use super::event_slot::Slot;
 use super::records::losses::RingLosses;
@@ -22,7 +21,9 @@ use super::records::outer_namespace::OuterNamespaceTasks;
 use super::records::pipeline::DrainedRing;
 use super::records::stack_walks::StackWalks;
 use super::records::strings::{OpenedEvent, TracedStrings};
+use call_feed::CallFeed;
 
+pub(in crate::source::live) mod call_feed;
 mod calls;
 mod counts;
 mod hits;

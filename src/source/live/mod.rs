@@ -2,7 +2,6 @@
 
 pub(crate) mod attach;
 pub mod attr;
-mod call_feed;
 mod capture;
 pub mod containers;
 mod control;
@@ -44,9 +43,9 @@ use crate::session::containers::NamedContainer;
 use crate::symbols::languages::survey;
 
 use super::{Batch, Control, Info, Progress, SamplingState, Source, SourceError, SourceEvent, Waker};
+use attach::call_feed::CallFeed;
 use attach::{Attachment, CounterReadings};
 use attr::{CommonAttrs, Exclude, Rate};
-use call_feed::CallFeed;
 use describe::info;
 pub(crate) use error::OpenError;
 use event_slot::Slot;

@@ -6,7 +6,7 @@ use crate::kernel::bpf::calls::LoadError;
 use crate::kernel::procfs;
 use crate::source::{Batch, SourceEvent, Summing};
 
-use super::call_feed::{CallFeed, ENTER, EXIT, SummedTarget};
+use super::attach::call_feed::{CallFeed, ENTER, EXIT, SummedTarget};
 use super::capture::refused_program;
 use super::event_slot::Slot;
 use super::{LiveSource, Target};

@@ -51,7 +51,7 @@ fn asked(
     let mut lit = spec.lit.clone().map(FilterEvaluator::new);
     lit.iter_mut().for_each(|judge| _ = judge.update(data));
     build(
-        HeatInput { data, of: Counted { event, wall: None }, aggregate: &fold, lit: lit.as_ref(), end },
+        HeatInput { data, of: CountedSamples { event, wall: None }, aggregate: &fold, lit: lit.as_ref(), end },
         spec,
         &[],
         leaves,

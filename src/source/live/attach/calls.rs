@@ -2,9 +2,9 @@
 
 use std::os::fd::OwnedFd;
 
+use super::call_feed::{CallFeed, EXIT, SummedTarget};
 use crate::kernel::attr::Attr;
 use crate::source::live::attr;
-use crate::source::live::call_feed::{CallFeed, EXIT, SummedTarget};
 use crate::source::live::error::OpenError;
 
 use super::{Attachment, fresh};

@@ -12,10 +12,10 @@ use crate::kernel::monotonic_ns;
 use crate::kernel::sys::{Errno, Ioctl, Sys};
 use crate::source::CallReading;
 
-use super::Target;
+use crate::source::live::Target;
 
-pub(super) const ENTER: &str = "raw_syscalls:sys_enter";
-pub(super) const EXIT: &str = "raw_syscalls:sys_exit";
+pub(in crate::source::live) const ENTER: &str = "raw_syscalls:sys_enter";
+pub(in crate::source::live) const EXIT: &str = "raw_syscalls:sys_exit";
 
 /// The events that the programs replace, and the tasks that they measure.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub(crate) struct CallFeed {
 }
 
 impl CallFeed {
-    pub(super) fn load(wanted: SummedTarget, tracepoint: u64) -> Result<Self, LoadError> {
+    pub(in crate::source::live) fn load(wanted: SummedTarget, tracepoint: u64) -> Result<Self, LoadError> {
         let settings = CallSettings {
             narrow: wanted.target != Target::System,
             inherit: wanted.inherit,
@@ -55,22 +55,28 @@ impl CallFeed {
 
     /// Programs that are not loaded.
     #[cfg(test)]
-    pub(super) fn staged(wanted: SummedTarget) -> Self {
+    pub(in crate::source::live) fn staged(wanted: SummedTarget) -> Self {
         let counter = CallCounter::staged();
         Self { counter, wanted, writers: BTreeMap::new(), is_on: false, read_at: 0, lost: 0 }
     }
 
     /// Whether a slot's event is replaced by the programs.
-    pub(super) fn replaces(&self, slot: usize) -> bool {
+    pub(in crate::source::live) fn replaces(&self, slot: usize) -> bool {
         slot == self.wanted.enter || slot == self.wanted.exit
     }
 
-    pub(super) fn add_thread(&self, tid: i32, pid: i32) -> Result<(), LoadError> {
+    pub(in crate::source::live) fn add_thread(&self, tid: i32, pid: i32) -> Result<(), LoadError> {
         self.counter.add_thread(tid, pid)
     }
 
     /// Directs the records of a CPU to the ring that an event owns; returns the id of their writer.
-    pub(super) fn open(&mut self, sys: &dyn Sys, cpu: u32, owner: &OwnedFd, attr: &Attr) -> Result<u64, Errno> {
+    pub(in crate::source::live) fn open(
+        &mut self,
+        sys: &dyn Sys,
+        cpu: u32,
+        owner: &OwnedFd,
+        attr: &Attr,
+    ) -> Result<u64, Errno> {
         let writer = sys.open(attr, -1, cpu as i32, None, None)?;
         sys.ioctl(writer.as_fd(), Ioctl::SetOutput(owner.as_fd()))?;
         let id = sys.ioctl(writer.as_fd(), Ioctl::Id)?;
@@ -81,23 +87,23 @@ impl CallFeed {
     }
 
     /// Returns the event by which the programs write to a CPU's ring.
-    pub(super) fn writer(&self, cpu: u32) -> Option<&OwnedFd> {
+    pub(in crate::source::live) fn writer(&self, cpu: u32) -> Option<&OwnedFd> {
         self.writers.get(&cpu)
     }
 
     /// Returns whether a measured thread still runs.
-    pub(super) fn has_threads(&self) -> bool {
+    pub(in crate::source::live) fn has_threads(&self) -> bool {
         self.counter.has_threads()
     }
 
-    pub(super) fn close(&mut self, cpu: u32) {
+    pub(in crate::source::live) fn close(&mut self, cpu: u32) {
         if self.writers.remove(&cpu).is_some() {
             self.counter.write_no_more(cpu);
         }
     }
 
     /// Begins to measure if it does not yet, at once or with the next exec of the target.
-    pub(super) fn begin(&mut self, at_exec: bool) {
+    pub(in crate::source::live) fn begin(&mut self, at_exec: bool) {
         if !std::mem::replace(&mut self.is_on, true) {
             self.read_at = monotonic_ns();
             self.counter.begin(at_exec);
@@ -105,11 +111,11 @@ impl CallFeed {
     }
 
     /// Stops measuring; calls that return meanwhile do not count.
-    pub(super) fn stop(&mut self) -> Result<(), LoadError> {
+    pub(in crate::source::live) fn stop(&mut self) -> Result<(), LoadError> {
         if std::mem::take(&mut self.is_on) { self.counter.stop() } else { Ok(()) }
     }
 
-    pub(super) fn pause(&mut self, slot: usize, on: bool) {
+    pub(in crate::source::live) fn pause(&mut self, slot: usize, on: bool) {
         match on {
             _ if slot != self.wanted.exit => {}
             // It fails only if the program's map does not exist.
@@ -118,7 +124,7 @@ impl CallFeed {
         }
     }
 
-    pub(super) fn read(&mut self, is_last: bool) -> Result<CallReading, LoadError> {
+    pub(in crate::source::live) fn read(&mut self, is_last: bool) -> Result<CallReading, LoadError> {
         let from = self.read_at;
         let mut sums = self.counter.read()?;
         self.read_at = sums.until;

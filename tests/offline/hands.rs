@@ -262,7 +262,7 @@ fn no_word_of_help_is_cut() {
     use perfprof_tui::ui::input::commands::table::rows;
 
     for width in [60, 80, 120, 200] {
-        let text = incident(width, 320).keys("?").text();
+        let text = incident(width, 400).keys("?").text();
         for row in rows().filter(|row| row.tab.is_none()) {
             let name = format!(" :{} ", row.name);
             let at = text.lines().position(|line| line.contains(&name));

@@ -125,6 +125,11 @@ impl Format {
         print::call::text(self, raw).unwrap_or_else(|| self.text_with(raw, function))
     }
 
+    /// Returns the words that the print format has in the place of a field's number, which perf shows, too.
+    pub(crate) fn printed_words(&self, field: &str, number: i64) -> Option<String> {
+        print::printed(self, self.field(field)?, number)
+    }
+
     /// Returns the words for a field's number: names of flags, states, system calls, errors.
     pub(crate) fn words(&self, field: &str, number: i64) -> Option<String> {
         self.words_with(field, number, &|_| None)

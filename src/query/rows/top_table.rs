@@ -181,7 +181,7 @@ impl TopTable<'_> {
     fn in_words(&self, key: ColumnKey, cell: Cell) -> Cell {
         let (Some(format), Some(name), Cell::Id(number)) = (self.words, key.traced(), &cell) else { return cell };
         let (of, field) = name.split_once('.').map_or((None, name), |(of, field)| (Some(of), field));
-        let words = format.words(field, *number).filter(|_| of.is_none_or(|of| of == format.name));
+        let words = format.printed_words(field, *number).filter(|_| of.is_none_or(|of| of == format.name));
         words.map_or(cell, |words| Cell::Text(words.into()))
     }
 }

@@ -171,7 +171,7 @@ fn build_ids_of_each_machine() {
     let id = dsos.of_map(elsewhere).id;
     dsos.identify(id, one);
     assert_eq!(dsos.get(id).build_id, Some(one));
-    assert_eq!(dsos.all().len(), 5 + 4);
+    assert_eq!(dsos.all().len(), 6 + 4);
 }
 
 #[test]

@@ -45,6 +45,8 @@ pub(crate) struct Input {
     /// Bytes to skip before the next record.
     skip: u64,
     ended: bool,
+    /// Build ids in the header of a stream.
+    pub(crate) build_ids: Vec<IdentifiedFile>,
     swapper: Option<Swapper>,
     zstd: Option<Decoder<'static>>,
     packed: Option<PackedRecord>,
@@ -79,6 +81,7 @@ impl Input {
             carry: Vec::new(),
             skip: 0,
             ended: false,
+            build_ids: Vec::new(),
             swapper: None,
             zstd: None,
             packed: None,

@@ -70,7 +70,8 @@ impl RecordingSource {
             places.push((place, input.rec.events.clone()));
             beside.notes.append(&mut input.rec.warnings);
         }
-        let ids = |input: &Input| input.rec.features.identified_files(input.rec.big);
+        let ids =
+            |input: &Input| [input.rec.features.identified_files(input.rec.big), input.build_ids.clone()].concat();
         let is_first = |i: &usize| hosts.of_input(*i) == HostId::default();
         let (first, others): (Vec<usize>, Vec<usize>) = (0..inputs.len()).partition(is_first);
         beside.build_ids.extend(first.iter().flat_map(|i| ids(&inputs[*i])));

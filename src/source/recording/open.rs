@@ -238,6 +238,7 @@ fn stream(rec: Recording, reader: ByteSource) -> Result<Input, ReadError> {
     let mut beside = SideData::default();
     input.head(&mut beside)?;
     input.rec.warnings.append(&mut beside.notes);
+    input.build_ids = beside.build_ids;
     if input.rec.events.is_empty() {
         return Err(ReadError::Holds("event: the stream ended before any was described"));
     }

@@ -16,7 +16,7 @@ use crate::lang::lex::Cursor;
 use crate::lang::parse::Grammar;
 use expr::{IntType, PrintExpr, PrintNumber, PrintValue};
 use parse::PrintGrammar;
-pub(super) use words::of as words;
+pub(super) use words::{of as words, printed};
 
 /// A parsed `print fmt`; empty if it uses unsupported syntax.
 #[derive(Clone, Debug, Default)]

@@ -10,6 +10,11 @@ pub(crate) fn of(format: &Format, field: &Field, number: i64, function: &Functio
     labelled_words(format, field, &raw, function).or_else(|| own_name(format, field, &raw))
 }
 
+/// Returns the words in the place of a field's number; `None` if the format prints it as a number.
+pub(crate) fn printed(format: &Format, field: &Field, number: i64) -> Option<String> {
+    labelled_words(format, field, &record_with(format, field, number)?, &|_| None)
+}
+
 /// Returns the words after the field's label: `prev_state=S`.
 fn labelled_words(format: &Format, field: &Field, raw: &[u8], function: &FunctionAt<'_>) -> Option<String> {
     let printer = &format.printer;

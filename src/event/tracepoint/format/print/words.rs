@@ -172,9 +172,12 @@ mod tests {
         let mixed = FORMAT.replace("__print_symbolic(REC->state,", "__print_symbolic(REC->state + REC->pid,");
         assert_eq!(words(&mixed, "state", 1, false), None);
         let starred = FORMAT.replace("state=%s,", "state=%*s,");
-        // Its place is not known, but its name is.
-        assert_eq!(words(&starred, "state", 1, false).as_deref(), Some("on"));
-        assert_eq!(words(&FORMAT.replace("print fmt: \"", "print fmt: \"%"), "state", 1, false), None);
+        let shifted = FORMAT.replace("print fmt: \"", "print fmt: \"%");
+        for unplaced in [starred, shifted] {
+            let format = Format::parse("sched", &unplaced, false).expect("a format");
+            assert_eq!(printed(&format, format.field("state").expect("a field"), 1), None);
+            assert_eq!(words(&unplaced, "state", 1, false).as_deref(), Some("on"), "the format names all its numbers");
+        }
         assert_eq!(words(&FORMAT.replace("offset:16", "offset:99999999"), "state", 1, false), None);
     }
 }

@@ -368,7 +368,9 @@ fn code_that_was_moved_has_whole_stacks() {
             stack.windows(3).any(|three| three == ["inner", "outer", "main"])
                 && stack.last().is_some_and(|name| name == "_start")
         };
-        nearly_all((later.len(), later.iter().filter(is_whole).count()), "moved code")
+        let (all, whole) = (later.len(), later.iter().filter(is_whole).count());
+        println!("moved code: {whole} of {all} stacks are complete");
+        if all > 0 && whole * 100 >= all * 95 { Ok(()) } else { Err(format!("moved code: {whole} of {all}")) }
     });
 }
 

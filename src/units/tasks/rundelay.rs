@@ -281,6 +281,11 @@ impl RunDelay {
 }
 
 impl Unit for RunDelay {
+    /// `key=` as in command lines of perf-prof: its keys are those of the unit.
+    fn attributes(&self) -> &'static [&'static str] {
+        &["key"]
+    }
+
     fn event_requests(&self) -> Vec<EventRequest> {
         let mut wants = sched::wants(false);
         wants.push(EventRequest::new("syscalls:sys_enter_sched_yield").optional());

@@ -72,7 +72,6 @@ pub(crate) static FOOTER: Hints = &[
     (Command(&TOGGLE), "callers"),
     (Command(&ORDER_RIGHT), "order"),
     (Command(&SPLIT), "split"),
-    (Command(&general::WALL), "wall time"),
     (Command(&general::FILTER), "filter"),
     (Command(&program::FLAME), "flame"),
     (Command(&general::FREEZE), "freeze"),

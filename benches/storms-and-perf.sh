@@ -6,17 +6,17 @@
 #
 #   benches/storms-and-perf.sh [PAIRS [PROGRAM [SECONDS [LOAD…]]]]
 #
-# Run as root, with perf and cc, after `cargo build`. PROGRAM is another build of this program; loads are pages, forks
-# and switches.
+# Run as root, with perf and cc, after `cargo build`. PROGRAM is another build of this program; loads are getppid, pipe,
+# pages, forks and switches (storm-victims.c).
 set -eu
 pairs=${1:-3}
 program=${2:-target/debug/perfprof-tui}
 seconds=${3:-2}
-[ $# -le 3 ] && set -- pages forks switches || shift 3
+[ $# -le 3 ] && set -- getppid pipe pages forks switches || shift 3
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-cc -O2 -o "$work/victim" "$here/storm-victims.c"
+cc -O2 -pthread -o "$work/victim" "$here/storm-victims.c"
 
 # rounds LOAD COMMAND...: starts the load, then the command on it, lets it count, and prints its rounds a second and the
 # CPU time of a round.
@@ -45,6 +45,12 @@ rounds() {
 measurements() {
   record="perf record -q -c 1 -o $work/perf.data"
   case $1 in
+    getppid | pipe)
+      echo "syscalls $program syscalls --batch"
+      echo "perf-trace perf trace -s"
+      # It only counts, and has no times.
+      echo "perf-stat perf stat -e raw_syscalls:sys_enter,raw_syscalls:sys_exit"
+      ;;
     pages)
       echo "page-faults $program page-faults --batch"
       echo "perf-record $record -g -e minor-faults"

@@ -178,8 +178,7 @@ fn compare(sleeper: &CompiledProgram, rounds: u32) -> Result<(), String> {
     let parts = time(0, None, main) + time(OFF_CPU, None, main);
     let together = time(0, wall, main);
     engine.stop();
-    // A name may be that of the thread that started the program until the name's record arrives.
-    assert!(others <= 0.05 * all, "only the target is measured: {others} of {all} ns");
+    assert_eq!(others, 0.0, "only the target is measured");
     assert_eq!(parts, together, "wall time is the sum");
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("; ")) }
 }

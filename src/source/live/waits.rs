@@ -323,12 +323,12 @@ impl LiveSource {
         let mut known = std::mem::take(&mut feed.members);
         if sums.iter().any(|sum| !known.contains_key(&sum.tid)) {
             let listed: FxHashSet<i32> = self.tasks().into_iter().collect();
-            let has_measured = self.measures_own_tasks();
+            let stacks = self.attachment.walks.as_ref().filter(|_| self.measures_own_tasks());
+            // A thread that has ended is not listed.
+            let has_started = |tid| stacks.is_some_and(|walks| walks.pairs.waits.has_started(tid));
             for sum in sums.iter() {
                 let is_listed = || listed.contains(&sum.tid) || listed.contains(&sum.pid);
-                // A task that has ended is not listed.
-                let is_member = || is_listed() || has_measured && !procfs::is_there(sum.pid);
-                known.entry(sum.tid).or_insert_with(is_member);
+                known.entry(sum.tid).or_insert_with(|| is_listed() || has_started(sum.tid));
             }
         }
         sums.retain(|sum| known.get(&sum.tid).copied().unwrap_or(false));

@@ -495,6 +495,9 @@ impl WalkJoiner {
     fn tell(&mut self, header: Header, record: &[u8]) {
         let [pid, second, tid] = [0, 4, 8].map(|at| i32_at(record, HEADER + at).unwrap_or(-1));
         let (layout, since) = (self.layout, self.since);
+        if header.kind == types::FORK {
+            self.waits.learn_started(tid);
+        }
         let at = || time_of(header, record, &layout).filter(|time| *time > since).unwrap_or(u64::MAX);
         let news = match header.kind {
             types::FORK if pid != second => {

@@ -329,6 +329,7 @@ fn tables_are_asked_for_once_a_round() {
             ProcessEvent::Exited { pid: 5 },
         ]
     );
+    assert_eq!([5, 6, 7].map(|tid| joined.walks.waits.has_started(tid)), [false, true, true]);
     joined.read(0, &[lacks]);
     assert!(joined.walks.has_asked(), "it has ended since, and is another");
 }

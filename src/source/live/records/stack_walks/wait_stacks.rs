@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::kernel::kernel_symbols;
 use crate::kernel::walk::MIXED;
@@ -57,6 +57,8 @@ pub(crate) struct WaitStacks {
     /// The function of the kernel that switches tasks; empty if its address is hidden.
     switch: Range<u64>,
     readings: u64,
+    /// Threads that measured threads have started.
+    started: FxHashSet<i32>,
 }
 
 impl WaitStacks {
@@ -69,6 +71,19 @@ impl WaitStacks {
     /// Returns the function of the kernel that switches tasks; it takes some 60 ms.
     pub(crate) fn switch_function() -> Range<u64> {
         kernel_symbols::function("__schedule").unwrap_or_default()
+    }
+
+    /// Learns that a measured thread has started another one.
+    pub(super) fn learn_started(&mut self, tid: i32) {
+        if self.started.len() >= MOST {
+            self.started.clear();
+        }
+        self.started.insert(tid);
+    }
+
+    /// Returns whether a measured thread has started this one, which may have ended.
+    pub(crate) fn has_started(&self, tid: i32) -> bool {
+        self.started.contains(&tid)
     }
 
     fn add(&mut self, id: u64, stack: WaitStack) {

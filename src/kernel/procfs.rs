@@ -1,20 +1,21 @@
 //! Processes in /proc: threads, names, owners, executable mappings. A process may end between any two reads, so its
 //! absence is a normal result here.
 
+mod memory;
+
 use std::fs;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::OnceLock;
-use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, statat};
 
 use super::file_error::at;
-use super::in_time::in_time;
 use super::machine::host::{ProcFile, ticks_per_second};
 use super::{procmap, thread_cpu_ns};
+pub(crate) use memory::{memory, memory_in_time, memory_of, open_memory, peek, vdso};
 
 /// An executable mapping from a line of /proc/PID/maps (proc_pid_maps(5)).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -357,19 +358,6 @@ pub(crate) fn map_file(pid: i32, start: u64, end: u64) -> io::Result<fs::File> {
     of_living(pid, open)
 }
 
-/// Returns our own vDSO, which all processes of this boot share.
-pub(crate) fn vdso() -> io::Result<Vec<u8>> {
-    let pid = std::process::id() as i32;
-    let map = exec_maps(pid).into_iter().find(|m| m.name == b"[vdso]").ok_or(io::ErrorKind::NotFound)?;
-    memory_of(pid, &map)
-}
-
-/// Reads a mapping of a process, or its first part where it is large.
-pub(crate) fn memory_of(pid: i32, map: &ProcMapping) -> io::Result<Vec<u8>> {
-    const MOST: u64 = 1 << 20;
-    memory_in_time(pid, map.start, map.end.saturating_sub(map.start).min(MOST) as usize)
-}
-
 pub(crate) fn link(path: &str) -> Option<String> {
     Some(fs::read_link(path).ok()?.to_string_lossy().into_owned())
 }
@@ -484,35 +472,6 @@ pub(crate) fn read_at_once(path: &std::path::Path) -> io::Result<Vec<u8>> {
 
 pub(crate) fn line(path: &str) -> io::Result<String> {
     Ok(fs::read_to_string(path).map_err(at(path.as_ref()))?.trim_end_matches('\n').to_owned())
-}
-
-/// Returns up to eight bytes of a process's memory at an address as a number; `None` where it cannot be read.
-pub(crate) fn peek(pid: i32, address: u64, len: usize) -> Option<u64> {
-    let mut bytes = [0; 8];
-    let len = len.min(8);
-    bytes.get_mut(..len)?.copy_from_slice(&memory(pid, address, len).ok()?);
-    Some(u64::from_ne_bytes(bytes))
-}
-
-pub(crate) fn memory(pid: i32, address: u64, len: usize) -> io::Result<Vec<u8>> {
-    use std::os::unix::fs::FileExt;
-    of_living(pid, |tid| {
-        let mut bytes = vec![0; len];
-        open_memory(tid)?.read_exact_at(&mut bytes, address)?;
-        Ok(bytes)
-    })
-}
-
-/// Returns a part of a process's memory like [`memory`]. Fails if the process delays its reader.
-pub(crate) fn memory_in_time(pid: i32, address: u64, len: usize) -> io::Result<Vec<u8>> {
-    static RUNNING: AtomicUsize = AtomicUsize::new(0);
-    const PATIENCE: Duration = Duration::from_millis(500);
-    in_time(&RUNNING, PATIENCE, move || memory(pid, address, len))
-}
-
-/// Opens the memory of a process, of the program that it executes now.
-pub(crate) fn open_memory(pid: i32) -> io::Result<fs::File> {
-    fs::File::open(format!("/proc/{pid}/mem"))
 }
 
 #[cfg(test)]

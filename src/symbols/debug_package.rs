@@ -5,6 +5,7 @@ use std::io::Read;
 use std::path::Path;
 
 use super::trust::door;
+use crate::kernel::procfs;
 
 /// Where Debian's package manager has the files of each package.
 const LISTS: &str = "/var/lib/dpkg/info";
@@ -16,7 +17,7 @@ const DNF: &str = "/usr/bin/dnf";
 /// Returns the command that installs the debug symbols of a file that a process has mapped. `None` if it has other files
 /// than this program, or no package is known.
 pub(crate) fn install_command(pid: i32, path: &str) -> Option<String> {
-    let files = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/mnt")).ok();
+    let files = |pid: &str| procfs::link(&format!("/proc/{pid}/ns/mnt"));
     files("self").filter(|own| files(&pid.to_string()).as_ref() == Some(own))?;
     let debian = || Some(format!("apt install {}", debug_package(&package_of(Path::new(LISTS), path)?)));
     debian().or_else(|| fedora(path, Path::new(DNF).exists()))

@@ -1,0 +1,51 @@
+//! The memory of processes. A process can delay the reader of its memory for ever (userfaultfd(2)).
+
+use std::fs;
+use std::io;
+use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
+
+use super::{ProcMapping, exec_maps, of_living};
+use crate::kernel::in_time::in_time;
+
+/// Returns our own vDSO, which all processes of this boot share.
+pub(crate) fn vdso() -> io::Result<Vec<u8>> {
+    let pid = std::process::id() as i32;
+    let map = exec_maps(pid).into_iter().find(|m| m.name == b"[vdso]").ok_or(io::ErrorKind::NotFound)?;
+    memory_of(pid, &map)
+}
+
+/// Reads a mapping of a process, or its first part where it is large.
+pub(crate) fn memory_of(pid: i32, map: &ProcMapping) -> io::Result<Vec<u8>> {
+    const MOST: u64 = 1 << 20;
+    memory_in_time(pid, map.start, map.end.saturating_sub(map.start).min(MOST) as usize)
+}
+
+/// Returns up to eight bytes of a process's memory at an address as a number; `None` where it cannot be read.
+pub(crate) fn peek(pid: i32, address: u64, len: usize) -> Option<u64> {
+    let mut bytes = [0; 8];
+    let len = len.min(8);
+    bytes.get_mut(..len)?.copy_from_slice(&memory(pid, address, len).ok()?);
+    Some(u64::from_ne_bytes(bytes))
+}
+
+pub(crate) fn memory(pid: i32, address: u64, len: usize) -> io::Result<Vec<u8>> {
+    use std::os::unix::fs::FileExt;
+    of_living(pid, |tid| {
+        let mut bytes = vec![0; len];
+        open_memory(tid)?.read_exact_at(&mut bytes, address)?;
+        Ok(bytes)
+    })
+}
+
+/// Returns a part of a process's memory like [`memory`]. Fails if the process delays its reader.
+pub(crate) fn memory_in_time(pid: i32, address: u64, len: usize) -> io::Result<Vec<u8>> {
+    static RUNNING: AtomicUsize = AtomicUsize::new(0);
+    const PATIENCE: Duration = Duration::from_millis(500);
+    in_time(&RUNNING, PATIENCE, move || memory(pid, address, len))
+}
+
+/// Opens the memory of a process, of the program that it executes now.
+pub(crate) fn open_memory(pid: i32) -> io::Result<fs::File> {
+    fs::File::open(format!("/proc/{pid}/mem"))
+}

@@ -197,6 +197,8 @@ fn only_the_machine_and_tasks_are_measured() {
     let run = |answer: &Answer| Some(answer.events.get(OFF_CPU)?.meter.as_ref()?.state.run.clone());
     wait(&engine, "samples", |answer| answer.events.get(OFF_CPU).is_some_and(|event| event.total.samples > 0));
     assert_eq!(run(&engine.answer()), Some(RunState::Running));
+    let count = |answer: &Answer| Some(answer.events.get(OFF_CPU)?.meter.as_ref()?.count);
+    wait(&engine, "a count", |answer| count(answer) > Some(0));
     engine.stop();
 }
 

@@ -300,6 +300,12 @@ impl LiveSource {
             feed.parts = OpenParts::default();
         }
         self.retain_target(&mut sums);
+        if let Some(slot) = self.wait_slot() {
+            // The kernel has no event that counts it.
+            let counts = &mut self.attachment.slots[slot].before;
+            counts.value = sums.iter().fold(counts.value, |all, sum| all.saturating_add(sum.ns));
+            (counts.enabled_ns, counts.running_ns) = (counts.enabled_ns + INTERVAL_NS, counts.running_ns + INTERVAL_NS);
+        }
         let has_cgroup = self.attachment.common.cgroups && self.attachment.have.cgroup;
         let Some(walks) = &mut self.attachment.walks else { return };
         let stacks = &mut walks.pairs.waits;

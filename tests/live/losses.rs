@@ -7,12 +7,25 @@ use crate::compiled::{CompiledProgram, unit_answer};
 
 const CALLS: u64 = 100_000;
 
-/// Ends with system calls at full speed.
+/// Stops the profiler, its parent, after half of the calls until it has ended, so that the last ones are lost however fast
+/// they are read.
 const LOAD: &str = r#"
+#include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 int main() {
-  for (int i = 0; i < 100000; i++) syscall(SYS_getppid);
+  int ended[2], parent = 0;
+  char c;
+  if (pipe(ended)) return 1;
+  for (int i = 0; i < 100000; i++) {
+    parent = syscall(SYS_getppid);
+    if (i != 50000) continue;
+    if (fork() == 0) {
+      close(ended[1]);
+      _exit(read(ended[0], &c, 1) != 0 || kill(parent, SIGCONT) != 0);
+    }
+    if (kill(parent, SIGSTOP)) return 1;
+  }
   return 0;
 }
 "#;

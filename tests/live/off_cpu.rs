@@ -209,7 +209,7 @@ fn a_key_turns_the_table_to_wall_time_and_to_time_off_the_cpus() {
     let Some(sleeper) = CompiledProgram::of("sleeper", SLEEPER, &options) else { return };
     let [gate, truth] = ["gate", "truth"].map(|name| sleeper.dir.path().join(name));
     let running = Running(Command::new(&sleeper.path).args([&gate, &truth]).arg("9").spawn().expect("starts"));
-    let mut session = Session::start(&["--off-cpu", "-p", &running.pid().to_string()], 24, 100);
+    let mut session = Session::start(&["-p", &running.pid().to_string()], 24, 100);
     session.wait_for("[1 Top]");
     session.keys("5").wait_for("off-cpu-time");
     session.keys("1").wait_for("[1 Top]");

@@ -77,9 +77,9 @@ pub(crate) struct LiveArgs {
     /// Measure the time in softirqs and interrupts from the start
     #[arg(long)]
     pub(crate) softirq_time: bool,
-    /// Keep what threads wait for, too (event off-cpu-time)
+    /// Keep CPU time only, and not what threads wait for (event off-cpu-time)
     #[arg(long)]
-    pub(crate) off_cpu: bool,
+    pub(crate) no_off_cpu: bool,
     #[command(flatten, next_help_heading = PERF)]
     pub(crate) first: First,
     /// Command to run and sample

@@ -62,7 +62,7 @@ impl Model {
             let measured = self.context.answer.events.iter().find(|event| event.name == OFF_CPU_TIME);
             return self.say(match measured.and_then(|event| event.note.as_ref()) {
                 Some(why) => format!("only CPU time is kept: {why}"),
-                None => "no time off the CPUs is kept: --off-cpu, or -e cpu-clock,sched:sched_switch".to_owned(),
+                None => "time off the CPUs is not kept; with -e, it needs -e cpu-clock,sched:sched_switch".to_owned(),
             });
         };
         let Some(clock) = self.context.on_cpu_event() else {

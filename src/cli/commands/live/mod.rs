@@ -58,7 +58,7 @@ pub(crate) fn run(mut args: LiveArgs) -> anyhow::Result<u8> {
     need_terminal("record")?;
     let realtime = source_config::realtime(&args.sampling)?;
     args.sampling.all_cgroups = true;
-    args.sampling.off_cpu_time = args.off_cpu;
+    args.sampling.off_cpu_time = !args.no_off_cpu;
     let viewed = source_config::view_containers(&mut args.sampling, &mut start.filter)?;
     args.sampling.counted = kept.counted();
     args.sampling.memory = Some(kept.memory);

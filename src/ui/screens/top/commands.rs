@@ -74,5 +74,6 @@ pub(crate) static FOOTER: Hints = &[
     (Command(&SPLIT), "split"),
     (Command(&general::FILTER), "filter"),
     (Command(&program::FLAME), "flame"),
+    (Command(&general::WALL), "wall time"),
     (Command(&general::FREEZE), "freeze"),
 ];

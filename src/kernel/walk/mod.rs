@@ -3,37 +3,31 @@
 
 mod asks;
 pub(crate) mod code_cache;
+mod ends;
 mod offsets;
 mod pool;
+mod program;
 pub(crate) mod rule;
 pub(crate) mod runtime;
 pub(crate) mod script_engine;
 mod store;
 pub(crate) mod waits;
 
-use std::ffi::CString;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, OnceLock};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::bpf::btf::Btf;
-use super::bpf::calls::LoadError;
-use super::bpf::calls::{self, MapKind, PROG_ARRAY, ProgramType};
-use super::bpf::object::LoadedObject;
+use super::bpf::calls::{self, LoadError};
 use super::perf_event::sys::Errno;
-use super::process::own_memory;
 use super::procfs;
 pub(crate) use asks::Asks;
+pub(crate) use ends::{WalkEnd, WalkEnds};
 use pool::{Pool, Range};
+pub(crate) use program::Hook;
+pub use program::Program;
 pub(crate) use runtime::LanguageRuntime;
-use runtime::SEEN_BYTES;
 pub(crate) use store::Store;
-
-#[cfg(target_arch = "x86_64")]
-const OBJECT: &[u8] = include_bytes!("walk.x86_64.o");
-#[cfg(not(target_arch = "x86_64"))]
-const OBJECT: &[u8] = include_bytes!("walk.aarch64.o");
 
 /// Rows in a chunk, and rows per entry of its index, which has each block's first pc (walk.bpf.c: the same numbers).
 const ROWS: usize = 1 << 20;
@@ -101,91 +95,6 @@ pub(crate) enum NoRoom {
     Kernel(#[from] Errno),
 }
 
-/// The reason why a walk ended, as the program reports it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[repr(u8)]
-pub(crate) enum WalkEnd {
-    /// The table marks the outermost frame.
-    Complete = 1,
-    /// The walk reached the maximum number of frames.
-    Full = 2,
-    /// The stack could not be read.
-    Fault = 3,
-    /// The return address is not in code.
-    Nowhere = 4,
-    /// The frame pointer is not valid.
-    NoFrame = 5,
-    /// The caller's frame would be inside the callee's.
-    Backwards = 6,
-    /// The rule is not supported.
-    Unsupported = 7,
-    /// The chain of frame pointers ends.
-    LastFrame = 8,
-}
-
-impl WalkEnd {
-    const ALL: [Self; 8] = [
-        Self::Complete,
-        Self::Full,
-        Self::Fault,
-        Self::Nowhere,
-        Self::NoFrame,
-        Self::Backwards,
-        Self::Unsupported,
-        Self::LastFrame,
-    ];
-
-    pub(crate) fn of(code: u8) -> Option<Self> {
-        Self::ALL.into_iter().find(|why| *why as u8 == code)
-    }
-
-    pub(crate) fn label(self) -> &'static str {
-        match self {
-            Self::Complete => "whole, by tables",
-            Self::LastFrame => "to the last frame pointer",
-            Self::Full => "cut at 127 frames",
-            Self::Fault => "broken: the stack cannot be read",
-            Self::Nowhere => "broken: return address outside code",
-            Self::NoFrame => "broken: no table, no frame pointer",
-            Self::Backwards => "broken: the caller's frame is inside the callee's",
-            Self::Unsupported => "broken: unsupported unwind rule",
-        }
-    }
-
-    pub(crate) fn is_broken(self) -> bool {
-        !matches!(self, Self::Complete | Self::LastFrame | Self::Full)
-    }
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct WalkEnds([u64; WalkEnd::ALL.len()]);
-
-impl WalkEnds {
-    pub(crate) fn count(&mut self, why: WalkEnd) {
-        self.0[why as usize - 1] += 1;
-    }
-
-    pub(crate) fn all(&self) -> u64 {
-        self.0.iter().sum()
-    }
-
-    pub(crate) fn of(&self, why: WalkEnd) -> u64 {
-        self.0[why as usize - 1]
-    }
-
-    pub(crate) fn percents(&self) -> impl Iterator<Item = (WalkEnd, f64)> {
-        let all = self.all().max(1) as f64;
-        WalkEnd::ALL
-            .into_iter()
-            .map(move |why| (why, 100.0 * self.of(why) as f64 / all))
-            .filter(|(_, share)| *share > 0.0)
-    }
-
-    pub(crate) fn broken_percent(&self) -> f64 {
-        self.percents().filter(|(why, _)| why.is_broken()).map(|(_, share)| share).sum()
-    }
-}
-
 /// In place of a [`WalkEnd`]: the record lists return addresses that probes replaced. Its words are the replacement,
 /// then for each function, the innermost first, the return address's position on the stack and its value.
 pub(crate) const RETURNS: u8 = 9;
@@ -243,182 +152,6 @@ pub(crate) enum ProcessEvent {
     Exited {
         pid: i32,
     },
-}
-
-/// The place where tasks are walked for a tracepoint or probe.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Hook {
-    /// A tracepoint, by its name without its system.
-    Tracepoint(String),
-    /// The tracepoint of all system calls at their start or end, and the number of the only call to walk.
-    Call(&'static str, u32),
-    /// A probe that belongs to the session, by the number of its event.
-    Probe(u64),
-}
-
-impl Hook {
-    /// Returns the name of its tracepoint.
-    pub(crate) fn tracepoint(&self) -> Option<&str> {
-        match self {
-            Self::Tracepoint(name) => Some(name),
-            Self::Call(name, _) => Some(name),
-            Self::Probe(_) => None,
-        }
-    }
-
-    pub(crate) fn call(&self) -> Option<u32> {
-        match self {
-            Self::Call(_, number) => Some(*number),
-            Self::Tracepoint(_) | Self::Probe(_) => None,
-        }
-    }
-
-    /// Returns the hook of all events that one attachment of the program serves.
-    pub(crate) fn place(&self) -> Self {
-        match self {
-            Self::Call(name, _) => Self::Call(name, 0),
-            other => other.clone(),
-        }
-    }
-}
-
-/// The program in the kernel, as events need it.
-#[derive(Debug)]
-pub struct Program {
-    object: LoadedObject,
-    program: OwnedFd,
-    /// The same for each kind of hook, loaded when first needed.
-    at_hooks: [OnceLock<OwnedFd>; 3],
-    /// A program array with this program, for filter programs that end with a jump to it.
-    next: OwnedFd,
-    settings: Settings,
-    thread_pointer: Option<u32>,
-}
-
-/// `struct settings` of walk.bpf.c.
-#[derive(Clone, Copy, Debug)]
-struct Settings {
-    address: u64,
-    copies: bool,
-    /// The offset of a task's own perf events; 0 if it is unknown.
-    task_events: u32,
-}
-
-impl Settings {
-    fn words(&self, only_measured_tasks: bool) -> [u32; 4] {
-        let events = if only_measured_tasks { self.task_events } else { 0 };
-        [self.address as u32, (self.address >> 32) as u32, self.copies.into(), events]
-    }
-}
-
-impl Program {
-    /// Loads the program that writes, before each sample with a copied stack, the return addresses that the copy lacks
-    /// (`RETURNS`). [`LoadError`] has the end of the verifier's log.
-    pub fn for_copies() -> Result<Arc<Self>, LoadError> {
-        Ok(Arc::new(Self::load(true)?))
-    }
-
-    fn load(copies: bool) -> Result<Self, LoadError> {
-        let object = LoadedObject::load(OBJECT)?;
-        let program = object.program("perf_event", ProgramType::Sample)?;
-        let array = MapKind { kind: PROG_ARRAY, key: 4, value: 4, entries: 1, flags: 0 };
-        let next = calls::map(&array, None)?;
-        calls::put(next.as_fd(), 0, [program.as_raw_fd() as u32, 0, 0, 0])?;
-        let mut settings = Settings { address: address_bits(), copies, task_events: 0 };
-        let mut thread_pointer = None;
-        // Without the offsets, a return address that a probe has replaced stays unknown.
-        if let Ok(types) = Btf::system() {
-            if let Ok(found) = offsets::pending(&types) {
-                calls::put(object.map("pendings")?, 0, found)?;
-            }
-            settings.task_events = offsets::task_events(&types).unwrap_or(0);
-            if let Ok(found) = offsets::family(&types) {
-                calls::put(object.map("families")?, 0, found)?;
-            }
-            thread_pointer = offsets::thread_pointer(&types).ok();
-        }
-        // The kernel's types take some 6 MB and are not needed again.
-        own_memory::give_back();
-        calls::put(object.map("settings")?, 0, settings.words(false))?;
-        Ok(Self { object, program, at_hooks: [const { OnceLock::new() }; 3], next, settings, thread_pointer })
-    }
-
-    /// A program that was not loaded.
-    #[cfg(test)]
-    pub(crate) fn staged() -> Arc<Self> {
-        let file = || OwnedFd::from(std::fs::File::open("/dev/null").expect("there"));
-        let settings = Settings { address: 0, copies: false, task_events: 0 };
-        let at_hooks = Default::default();
-        let object = LoadedObject::staged(file());
-        Arc::new(Self { object, program: file(), at_hooks, next: file(), settings, thread_pointer: None })
-    }
-
-    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
-        self.program.as_fd()
-    }
-
-    pub(crate) fn next(&self) -> BorrowedFd<'_> {
-        self.next.as_fd()
-    }
-
-    /// Returns the program for a hook.
-    pub(crate) fn at(&self, hook: &Hook) -> Result<BorrowedFd<'_>, LoadError> {
-        let (cell, section, runs) = match hook {
-            Hook::Tracepoint(_) => (0, "raw_tp", ProgramType::RawTracepoint),
-            Hook::Call(..) => (1, "raw_tp_call", ProgramType::RawTracepoint),
-            Hook::Probe(_) => (2, "probe", ProgramType::Probe),
-        };
-        let cell = &self.at_hooks[cell];
-        if cell.get().is_none() {
-            let program = self.object.program(section, runs)?;
-            cell.get_or_init(|| program);
-        }
-        cell.get().map(AsFd::as_fd).ok_or(LoadError::from(Errno::NOENT))
-    }
-
-    /// Walks the stack of each task that passes a tracepoint, as long as the returned descriptor is open. Fails with
-    /// [`Errno::NOENT`] if the kernel has no such tracepoint.
-    pub(crate) fn attach(&self, hook: &Hook, tracepoint: &str) -> Result<OwnedFd, LoadError> {
-        let name = CString::new(tracepoint).map_err(|_| Errno::INVAL)?;
-        Ok(calls::attach(self.at(hook)?, &name)?)
-    }
-
-    /// Walks at the tracepoints of this system call, or no more.
-    pub(crate) fn trace_call(&self, number: u32, on: bool) -> Result<(), LoadError> {
-        Ok(calls::put(self.object.map("calls")?, number, [on.into(), 0, 0, 0])?)
-    }
-
-    /// Lets the programs at tracepoints walk only tasks with perf events of their own, or all tasks.
-    pub(crate) fn walk_measured_tasks_only(&self, only: bool) -> Result<(), LoadError> {
-        Ok(calls::put(self.object.map("settings")?, 0, self.settings.words(only))?)
-    }
-
-    /// Returns whether the program can find out which tasks have perf events of their own.
-    pub(crate) fn knows_measured_tasks(&self) -> bool {
-        self.settings.task_events != 0
-    }
-
-    /// Returns whether the program has the tables of a process, by its kernel number.
-    pub(crate) fn knows(&self, number: u32) -> bool {
-        self.object.map("spaces").is_ok_and(|spaces| calls::get(spaces, number).is_ok())
-    }
-
-    /// Lets the program write the names of all functions again.
-    pub(crate) fn forget_names(&self) {
-        // It fails only if the map does not exist.
-        let _ = self.object.map("seen").map(|seen| calls::put_bytes(seen, 0, &vec![0; SEEN_BYTES]));
-    }
-
-    /// Lets an event of type `SW_BPF_OUTPUT` write the records of its CPU.
-    pub(crate) fn write_by(&self, cpu: u32, event: BorrowedFd<'_>) -> Result<(), Errno> {
-        let events = self.object.map("events").map_err(|error| error.errno)?;
-        calls::put(events, cpu, [event.as_raw_fd() as u32, 0, 0, 0])
-    }
-
-    /// Returns the number of the program's instructions that the verifier processed; 0 before Linux 5.16.
-    pub fn verified(&self) -> Result<u32, Errno> {
-        calls::verified(self.fd())
-    }
 }
 
 /// The program and its tables.
@@ -522,14 +255,6 @@ impl Walker {
         // The call is a barrier: a program that sees the range also sees its content.
         calls::put(self.spaces.as_fd(), number, [range.array, range.first, range.n, runtime])
     }
-}
-
-/// Returns a mask of the address bits of user code. Kernels for AArch64 are built for 36 to 48 bits, and the bits above
-/// may hold a signature. A kernel for 52 bits maps such addresses only on explicit request
-/// (Documentation/arm64/memory.rst). A program's arguments are at the end of its memory.
-fn address_bits() -> u64 {
-    let last = rustix::param::linux_execfn().as_ptr() as u64;
-    u64::MAX >> last.leading_zeros().clamp(12, 28)
 }
 
 #[cfg(test)]

@@ -2,7 +2,9 @@
 
 use std::io::Write;
 
+use super::program::OBJECT;
 use super::*;
+use crate::kernel::bpf::object::LoadedObject;
 
 /// Returns the walker of this machine; `None` where loading is not permitted.
 fn walker(test: &str, limit: usize) -> Option<Walker> {

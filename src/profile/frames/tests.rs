@@ -1,5 +1,6 @@
 //! Tests of names that arrive, change and are removed.
 
+use super::sym::UNNAMED_CODE;
 use super::*;
 use crate::profile::marks::Marks;
 use crate::record::interpreted::Language;

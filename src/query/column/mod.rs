@@ -2,6 +2,8 @@
 //! JSON, CSV, completion and zooms.
 
 pub(crate) mod field_rows;
+mod of_reports;
+mod row_group;
 pub(crate) mod sort_words;
 mod value;
 
@@ -12,14 +14,14 @@ use thiserror::Error;
 
 use crate::filter::{Field, equals};
 use crate::lang::nearest_hint;
-use crate::profile::frames::SymState;
-use crate::profile::{FrameId, NodeId};
+use crate::profile::NodeId;
+use crate::session::Task;
 use crate::session::containers::Container;
-use crate::session::{DsoKind, Task};
-use crate::symbols::lines::SourceLine;
 
 use super::Data;
 use field_rows::FieldCombinations;
+pub(crate) use of_reports::OF_REPORTS;
+pub use row_group::RowGroup;
 pub use value::ColumnValue;
 
 /// The input of a column: the task and the CPU of a sample.
@@ -193,88 +195,11 @@ columns! {
     Sym = of(&["sym", "symbol"], "Symbol", nothing).of_function("stack");
 }
 
-/// Columns only for reports. They depend on the stack, and require a pattern or line lookups, which screens do not do.
-pub(crate) static OF_REPORTS: [ColumnDef; 7] = [
-    of(&["parent"], "Parent symbol", |of, _| ColumnValue::Text(of.data.parent(of.stack)))
-        .of_reports(ColumnKey::Parent)
-        .wide(24),
-    of(&["srcline"], "Source line", |of, _| line(of, SourceLine::short, place)).of_reports(ColumnKey::Srcline).wide(24),
-    of(&["srcfile"], "Source file", |of, _| line(of, |line| line.file.to_string(), file))
-        .of_reports(ColumnKey::Srcfile)
-        .wide(24),
-    of(&["socket"], "Socket", |of, _| socket(of)).of_reports(ColumnKey::Socket).number(6),
-    of(&["symbol_size"], "Symbol size", |of, _| {
-        size(of, |data, frame| data.profile.frames.sym(data.profile.frames.sym_of(frame)).size)
-    })
-    .of_reports(ColumnKey::SymbolSize)
-    .number(11),
-    of(&["dso_size"], "DSO size", |of, _| {
-        size(of, |data, frame| data.session.dsos.map_of(data.profile.frames.get(frame).map).len)
-    })
-    .of_reports(ColumnKey::DsoSize)
-    .number(11),
-    of(&["time"], "Time", |of, _| of.values.map_or(ColumnValue::Text("".into()), |(met, number)| met.time(number)))
-        .of_reports(ColumnKey::Time(100_000_000))
-        .number(16),
-];
-
-/// Returns the socket of a sample's CPU. Empty if the recording does not contain it.
-fn socket(of: &ColumnInput<'_>) -> ColumnValue {
-    let known = of.data.session.sockets.get(usize::from(of.cpu)).and_then(|socket| i32::try_from(*socket).ok());
-    known.map_or(ColumnValue::Text("".into()), ColumnValue::Id)
-}
-
-fn size(of: &ColumnInput<'_>, what: impl Fn(Data<'_>, FrameId) -> u64) -> ColumnValue {
-    let stack = of.data.stack(of.stack);
-    let size = if stack == NodeId::ROOT { 0 } else { what(of.data, of.data.profile.trie.frame(stack)) };
-    match i64::try_from(size) {
-        Ok(size) if size > 0 => ColumnValue::Number(size),
-        _ => ColumnValue::Text("unknown".into()),
-    }
-}
-
 /// Returns the language of a stack's last frame; empty without frames.
 fn language(of: &ColumnInput<'_>) -> &'static str {
     let (profile, stack) = (of.data.profile, of.data.stack(of.stack));
     let frame = (stack != NodeId::ROOT).then(|| profile.trie.frame(stack));
     frame.map_or("", |frame| profile.frames.sym(profile.frames.sym_of(frame)).kind.language())
-}
-
-/// Formats the line of a stack's last frame, else the frame.
-fn line(
-    of: &ColumnInput<'_>,
-    what: impl Fn(&SourceLine) -> String,
-    without: impl Fn(Data<'_>, FrameId) -> String,
-) -> ColumnValue {
-    let (profile, stack) = (of.data.profile, of.data.stack(of.stack));
-    let frame = (stack != NodeId::ROOT).then(|| profile.trie.frame(stack));
-    let text = frame.map(|frame| profile.frames.line(frame).map_or_else(|| without(of.data, frame), &what));
-    ColumnValue::Text(text.unwrap_or_default().into())
-}
-
-/// Formats a location without a line as in perf. That is an offset into a function, or an address in a file.
-fn place(data: Data<'_>, frame: FrameId) -> String {
-    let frames = &data.profile.frames;
-    let (sym, (_, at)) = (frames.sym(frames.sym_of(frame)), frames.get(frame).place(&data.session.dsos));
-    match (&sym.function, sym.state) {
-        // The address of an interpreted function is only a number.
-        _ if matches!(sym.kind, DsoKind::Interpreted(_)) => {
-            sym.file_of_interpreted().unwrap_or(&sym.dso_name).to_owned()
-        }
-        (Some(name), SymState::Known) => format!("{name}+{}", sym.offset(at).unwrap_or_default()),
-        _ => format!("{}[{at:x}]", sym.dso_name),
-    }
-}
-
-/// Returns the file in an interpreted function's name; empty for others.
-fn file(data: Data<'_>, frame: FrameId) -> String {
-    let frames = &data.profile.frames;
-    without_line(frames.sym(frames.sym_of(frame)).file_of_interpreted().unwrap_or_default()).to_owned()
-}
-
-fn without_line(place: &str) -> &str {
-    let parts = place.rsplit_once(':').filter(|(_, line)| line.bytes().all(|byte| byte.is_ascii_digit()));
-    parts.map_or(place, |(file, _)| file)
 }
 
 /// The field of samples with the number of running threads of their process.
@@ -389,62 +314,6 @@ fn key_names() -> impl Iterator<Item = &'static str> {
     ALL.iter().map(|entry| entry.names[0])
 }
 
-/// The part of a row's identity that belongs to task and CPU. It consists of the values of the selected keys, in order.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct RowGroup(Vec<(ColumnKey, ColumnValue)>);
-
-impl RowGroup {
-    /// Returns the values of keys in a sample.
-    pub fn of(keys: &[ColumnKey], sampled: &ColumnInput<'_>) -> Self {
-        Self::of_columns(keys.iter().map(|key| (*key, key.entry())), sampled)
-    }
-
-    /// Returns the values of columns, for callers that look up the columns of many groups once.
-    pub(crate) fn of_columns(
-        columns: impl ExactSizeIterator<Item = (ColumnKey, &'static ColumnDef)>,
-        sampled: &ColumnInput<'_>,
-    ) -> Self {
-        let mut values = Vec::with_capacity(columns.len());
-        values.extend(columns.filter_map(|(key, column)| Some((key, column.value?(sampled, key)))));
-        values.sort_unstable_by_key(|(key, _)| *key);
-        Self(values)
-    }
-
-    /// Creates a group of a single number.
-    #[cfg(test)]
-    pub fn staged(key: ColumnKey, id: i32) -> Self {
-        Self(vec![(key, ColumnValue::Id(id))])
-    }
-
-    pub(crate) fn get(&self, key: ColumnKey) -> Option<&ColumnValue> {
-        self.0.iter().find(|(of, _)| *of == key).map(|(_, value)| value)
-    }
-
-    pub(crate) fn id(&self, key: ColumnKey) -> Option<i32> {
-        match self.get(key)? {
-            ColumnValue::Id(id) => Some(*id),
-            ColumnValue::Text(_) | ColumnValue::Number(_) => None,
-        }
-    }
-
-    /// Returns the keys that are tracepoint fields.
-    pub fn traced(&self) -> impl Iterator<Item = ColumnKey> {
-        self.0.iter().map(|(key, _)| *key).filter(|key| key.traced().is_some())
-    }
-
-    /// Returns all text values.
-    pub fn texts(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.0.iter().filter_map(|(key, _)| self.text(*key))
-    }
-
-    pub(crate) fn text(&self, key: ColumnKey) -> Option<&Arc<str>> {
-        match self.get(key)? {
-            ColumnValue::Text(text) => Some(text),
-            ColumnValue::Id(_) | ColumnValue::Number(_) => None,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -464,14 +333,6 @@ mod tests {
         assert_eq!(
             [of("worker-12"), of("kworker/1:2-mm"), of("7"), of("nginx")],
             ["worker-<N>", "kworker/<N>:<N>-mm", "<N>", "nginx"]
-        );
-    }
-
-    #[test]
-    fn a_file_has_no_line() {
-        assert_eq!(
-            ["svc.py", "shop.js:12", "node:events", ""].map(without_line),
-            ["svc.py", "shop.js", "node:events", ""]
         );
     }
 

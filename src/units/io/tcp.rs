@@ -3,26 +3,26 @@
 mod connections;
 mod fields;
 mod figures;
+mod lifecycle;
 mod listeners;
 mod looks;
+mod monitoring;
 mod panels;
 mod traffic;
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::panel::unit;
-use crate::session::{Origin, SocketListError, TcpSocket};
+use crate::session::{Origin, SocketListError};
 use crate::units::kit::prelude::*;
 
 use connections::{Connection, Connections, Way};
-use fields::{Ends, NOWHERE, SocketFields, state};
-use figures::{AllFigures, Happening, ListenQueue, round_trips};
-use listeners::{FoundListener, Listener, Port};
+use fields::{Ends, NOWHERE, SocketFields};
+use figures::{AllFigures, Happening, ListenQueue};
+use listeners::{FoundListener, Port};
 use looks::Looks;
 use traffic::Traffic;
 
@@ -82,11 +82,6 @@ const OVERFLOWS: [&str; 6] =
 const TCP: i64 = 6;
 /// `ETH_P_IP` and `ETH_P_IPV6`.
 const OF_IP: [i64; 2] = [0x0800, 0x86dd];
-/// The time within which the kernel reports an error and the end of its connection, in nanoseconds: it does both at once.
-const ERROR_AND_END: u64 = 10_000_000;
-/// How long settling waits for the last counters of connections that have just ended: the kernel reports them from a
-/// work queue.
-const PATIENCE_FOR_ENDS: Duration = Duration::from_millis(100);
 /// The limit of places and reasons of drops and resets.
 const MAX_REASONS: usize = 1 << 12;
 
@@ -243,183 +238,6 @@ impl Tcp {
         found
     }
 
-    /// Reads the kernel's state of sockets if it is time.
-    fn look(&mut self, is_needed_now: bool, cx: &mut Context<'_>) {
-        let mut grown = Vec::new();
-        if let Some(look) = self.looks.look(cx) {
-            if look.is_first {
-                // Earlier connections are of no CPU.
-                let is_here = std::mem::replace(&mut self.is_here, cx.cpus.is_none());
-                self.take_up(&look.sockets, cx);
-                self.is_here = is_here;
-                self.lacks_earlier = self.looks.failure();
-            }
-            self.follow_namespaces(cx);
-            self.traffic.seen(&look.sockets, &self.connections, |of, growth| grown.push((*of, growth, None)));
-        }
-        if let Some((ended, has_lost)) = self.looks.ended(is_needed_now, cx) {
-            self.lacks_ends |= has_lost;
-            let take = |of: &Connection, socket: &TcpSocket, growth| grown.push((*of, growth, Some(*socket)));
-            let is_incomplete = self.traffic.ended(ended, Instant::now(), &self.connections, take);
-            // Events of other CPUs are not measured.
-            self.lacks_ends |= is_incomplete && cx.cpus.is_none();
-        }
-        for (of, growth, ended) in grown {
-            self.figures.add(&of, Happening::Carried(growth));
-            if let Some(socket) = ended {
-                self.connections.has_last_counters(&of);
-                round_trips(&socket).into_iter().for_each(|rtt| self.figures.add(&of, Happening::RoundTrips(rtt)));
-            }
-        }
-    }
-
-    /// Waits for the last counters of connections that ended since the last settling, a moment at most.
-    fn await_ends(&mut self, cx: &mut Context<'_>) {
-        let (before, begun) = (self.awaited, Instant::now());
-        self.awaited = self.connections.awaited();
-        while self.awaited > before && self.looks.failure().is_none() && begun.elapsed() < PATIENCE_FOR_ENDS {
-            std::thread::sleep(PATIENCE_FOR_ENDS / 20);
-            self.look(true, cx);
-            self.awaited = self.connections.awaited();
-        }
-    }
-
-    /// Assigns connections to their namespace, as the last look found it.
-    fn follow_namespaces(&mut self, cx: &mut Context<'_>) {
-        if self.looks.failure().is_some() {
-            return;
-        }
-        self.connections.end_equals(|place| self.looks.has(place));
-        let is_here = std::mem::replace(&mut self.is_here, true);
-        for (socket, of) in self.connections.located(|ends| self.looks.namespaces(ends)) {
-            let Connection { counts, .. } = self.owned(of.ends, of.way, (of.pid, of.tid), cx);
-            self.connections.insert(socket, Connection { counts, ..of });
-        }
-        self.is_here = is_here;
-    }
-
-    /// Takes up the sockets that are older than the measurement.
-    fn take_up(&mut self, all: &[TcpSocket], cx: &mut Context<'_>) {
-        let (listening, others): (Vec<_>, Vec<_>) =
-            all.iter().partition(|socket| i64::from(socket.state) == state::LISTEN);
-        let listener = |socket: &&TcpSocket| {
-            let pid = self.looks.owner(socket);
-            Listener { port: looks::port(socket), pid, tid: pid }
-        };
-        self.connections.listeners.replace_earlier(listening.iter().map(listener));
-        for socket in others.into_iter().filter(|socket| socket.inode != 0) {
-            let (ends, namespace, pid) = (looks::place(socket).ends, socket.namespace, self.looks.owner(socket));
-            if matches!(i64::from(socket.state), state::SYN_SENT | state::SYN_RECV | state::CLOSE) {
-                continue;
-            }
-            let port = self.connections.listeners.find(ends.local, namespace).one().map(|listener| listener.port);
-            let way = if port.is_some() { Way::In } else { Way::Out };
-            let earlier = Connection { port, namespace, ..self.owned(ends, way, (pid, pid), cx) };
-            self.connections.add_earlier(earlier);
-        }
-    }
-
-    fn moved(&mut self, [old, new]: [i64; 2], socket: u64, ends: Ends, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
-        match (old, new) {
-            (_, state::LISTEN) => {
-                cx.comm(hit.pid);
-                let listener = Listener { port: port_of(ends, hit, cx), pid: hit.pid, tid: hit.tid };
-                self.connections.listeners.add(socket, listener);
-            }
-            (state::LISTEN, state::CLOSE) => {
-                self.connections.listeners.end(socket, port_of(ends, hit, cx), hit.pid);
-            }
-            (state::LISTEN, state::SYN_RECV) => {
-                let connection = Connection { since: hit.time, ..self.accepted_by(ends, cx) };
-                self.insert(socket, connection, cx);
-            }
-            (state::CLOSE, state::SYN_SENT) => {
-                let is_by_task = self.fields[STATE].as_ref().is_some_and(|fields| fields.is_by_task(hit.raw));
-                let owner = if is_by_task { (hit.pid, hit.tid) } else { (0, 0) };
-                let connection = Connection { since: hit.time, ..self.owned(ends, Way::Out, owner, cx) };
-                self.insert(socket, connection, cx);
-                self.count(&connection, Happening::Opened, hit);
-            }
-            (_, state::ESTABLISHED) => self.established(socket, ends, hit, cx),
-            (_, state::CLOSE) => self.closed(old == state::SYN_SENT, socket, ends, hit, cx),
-            _ => drop(self.connection(socket, ends, cx)),
-        }
-    }
-
-    fn established(&mut self, socket: u64, ends: Ends, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
-        let mut connection = self.connection(socket, ends, cx);
-        let since = connection.since;
-        // The port is chosen after the start.
-        (connection.ends, connection.established) = (ends, hit.time);
-        // A look at the sockets may be ahead of the events.
-        self.connections.take_earlier(ends);
-        if connection.way == Way::In {
-            self.count(&connection, Happening::Accepted, hit);
-        } else if since > 0 {
-            let ns = hit.time.saturating_sub(since);
-            self.count(&connection, Happening::Connected(ns), hit);
-            self.attempted(&connection, ns, false, hit, cx);
-        }
-        self.insert(socket, connection, cx);
-    }
-
-    fn closed(&mut self, was_connecting: bool, socket: u64, ends: Ends, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
-        let mut connection = self.connection(socket, ends, cx);
-        // A look after a loss may have added it again.
-        self.connections.take_earlier(ends);
-        connection.ends.local = ends.local;
-        self.connections.end(socket, connection);
-        if was_connecting {
-            connection.way = Way::Out;
-        }
-        let has_failed = was_connecting || !connection.is_established();
-        if !has_failed {
-            let from = if connection.established > 0 { connection.established } else { hit.time };
-            self.count(&connection, Happening::Closed(hit.time.saturating_sub(from)), hit);
-        } else {
-            self.count(&connection, Happening::Failed, hit);
-            if connection.way == Way::Out && connection.since > 0 {
-                self.attempted(&connection, hit.time.saturating_sub(connection.since), true, hit, cx);
-            }
-        }
-        // Up to Linux 6.10, the error of a timeout precedes the end.
-        let reported = self.reported.remove(&hit.cpu).filter(|error| is_at_once(error.time, hit));
-        match reported.filter(|error| is_of(&connection, error.ends)) {
-            Some(error) => self.count(&connection, Happening::error(error.number, has_failed), hit),
-            None => drop(self.ended.insert(hit.cpu, EndedConnection { connection, has_failed, time: hit.time })),
-        }
-    }
-
-    /// Lists an attempt to connect if it took long.
-    fn attempted(&mut self, of: &Connection, ns: u64, has_failed: bool, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
-        if !of.counts {
-            return;
-        }
-        let above = self.slowest.exceeds(hit, cx.names, ns);
-        if !has_failed {
-            cx.point(["connect", "established"], hit.time, ns);
-        }
-        let (tid, ends) = (of.tid, of.ends);
-        if self.slowest.lists(above) {
-            let end = if has_failed { "failed after" } else { "took" };
-            cx.find(tid, hit.stack, || format!("connect to {} {end} {}", ends.peer, unit::duration(ns)));
-        }
-        self.slowest.add(above, ns, || Attempt { tid, ends, time: hit.time, has_failed });
-    }
-
-    /// Assigns an error to the connection that ended before on this CPU, or to the one that ends next.
-    fn failed_with(&mut self, number: i64, ends: Ends, hit: &UnitSample<'_>) {
-        let Some(number) = u32::try_from(number).ok().filter(|number| *number > 0) else { return };
-        let ended = self.ended.get(&hit.cpu).copied().filter(|ended| is_at_once(ended.time, hit));
-        match ended.filter(|ended| is_of(&ended.connection, ends)) {
-            Some(EndedConnection { connection, has_failed, .. }) => {
-                self.ended.remove(&hit.cpu);
-                self.count(&connection, Happening::error(number, has_failed), hit);
-            }
-            None => drop(self.reported.insert(hit.cpu, ReportedError { ends, number, time: hit.time })),
-        }
-    }
-
     /// Whether a packet without a socket counts: if there is a target, its thread must have been running.
     fn is_of_target(&self, hit: &UnitSample<'_>, cx: &mut Context<'_>) -> bool {
         self.is_here && (!cx.is_narrow() || cx.has(hit.tid))
@@ -464,25 +282,9 @@ impl Tcp {
     }
 }
 
-/// Whether an event follows another one of the same connection, on the same CPU, so soon that the kernel caused both at
-/// once.
-fn is_at_once(before: u64, hit: &UnitSample<'_>) -> bool {
-    hit.time.saturating_sub(before) <= ERROR_AND_END
-}
-
 /// Returns a connection's network namespace: the known one, or that of its process.
 fn namespace(of: &Connection, cx: &Context<'_>) -> Option<u64> {
     Some(of.namespace).filter(|namespace| *namespace > 0).or_else(|| cx.session.net_namespace(of.pid))
-}
-
-/// Returns the address at which the current process listens, with its namespace.
-fn port_of(ends: Ends, hit: &UnitSample<'_>, cx: &Context<'_>) -> Port {
-    Port { local: ends.local, namespace: cx.session.net_namespace(hit.pid).unwrap_or(0) }
-}
-
-/// Whether an error is of a connection. The kernel clears the port of the peer when it disconnects the socket.
-fn is_of(connection: &Connection, ends: Ends) -> bool {
-    connection.ends.local.port() == ends.local.port() && connection.ends.peer.ip() == ends.peer.ip()
 }
 
 impl Unit for Tcp {

@@ -3,11 +3,13 @@
 use super::super::pipeline::RecordPipeline;
 use super::*;
 use crate::kernel::attr::sample::{CALLCHAIN, CPU, IDENTIFIER, IP, PERIOD, TID, TIME};
+use crate::kernel::wakeup::WakeSignal;
 use crate::kernel::walk::runtime::WalkedFunction;
 use crate::record::interpreted::{Language, at_line};
 use crate::record::kinds::{WholeRecords, tests};
 use crate::record::sample::CONTEXT_KERNEL;
 use crate::symbols::languages::line_table::FunctionLines;
+use crate::symbols::spaces::process_events;
 
 const LAYOUT: Layout = Layout {
     sample_type: IDENTIFIER | IP | TID | TIME | CPU | PERIOD | CALLCHAIN,

@@ -11,6 +11,7 @@ use crate::profile::frames::SymState;
 use crate::profile::{Acc, Ledger, Timeline};
 use crate::record::interpreted::NAME_NOT_READ;
 use crate::session::{DsoKind, EndReason, TimeMark};
+use crate::symbols::debug_image::NameSource;
 use crate::symbols::spaces::WalkFigures;
 
 use super::annotate::Hits;
@@ -366,7 +367,7 @@ pub struct Answer {
     /// Frames whose names are still being resolved.
     pub names_pending: usize,
     /// The source of each DSO's names by its path, or why there are none.
-    pub sources: Arc<BTreeMap<Arc<str>, String>>,
+    pub sources: Arc<BTreeMap<Arc<str>, NameSource>>,
     /// A DSO that requires DWARF call chains.
     pub broken: Option<BrokenStacks>,
     /// Statistics of stacks walked with tables, if there are any.

@@ -43,8 +43,7 @@ pub(crate) fn of_walks(walks: &WalkFigures) -> Option<String> {
     } else {
         "code without a table and without frame pointers: --call-graph dwarf copies the stacks".to_owned()
     };
-    let label = why.label().trim_start_matches("broken: ");
-    Some(format!("{} of stacks lack callers and end in [broken] ({label}); {remedy}", percent(share)))
+    Some(format!("{} of stacks lack callers and end in [broken] ({}); {remedy}", percent(share), why.cause()))
 }
 
 /// Returns notes about processes whose stacks are mostly broken, sorted by samples, highest first.

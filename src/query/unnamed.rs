@@ -51,6 +51,11 @@ pub(crate) fn name_remedy(kind: DsoKind, path: &str, known: UnnamedDso<'_>) -> S
     }
 }
 
+/// Whether the remedy for code of this kind begins with the DSO's path.
+pub(crate) fn remedy_has_path(kind: DsoKind) -> bool {
+    !kind.is_kernel() && !matches!(kind, DsoKind::Anon | DsoKind::Interpreted(_))
+}
+
 /// Returns the process whose JIT has code with this path.
 pub(crate) fn process_of_jit(path: &str) -> Option<i32> {
     path.strip_prefix("/tmp/perf-")?.strip_suffix(".map")?.parse().ok().filter(|pid| *pid > 0)
@@ -113,6 +118,10 @@ mod tests {
         let known = UnnamedDso { install: Some("apt install zlib1g-dbgsym"), ..UnnamedDso::default() };
         let remedy = name_remedy(DsoKind::File, "/lib/libz.so.1", known);
         assert!(remedy.contains(": apt install zlib1g-dbgsym names it"), "{remedy}");
+        for kind in [DsoKind::File, DsoKind::Kernel, DsoKind::Anon, DsoKind::Interpreted(Language::Java)] {
+            let remedy = name_remedy(kind, "/lib/libz.so.1", UnnamedDso::default());
+            assert_eq!(remedy.starts_with("/lib/libz.so.1"), remedy_has_path(kind), "{remedy}");
+        }
         assert!(name_remedy(DsoKind::File, "/lib/libz.so.1", UnnamedDso::default()).contains("--symfs"));
     }
 }

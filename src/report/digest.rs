@@ -113,6 +113,8 @@ pub(crate) struct DigestUnnamed {
     /// In percent of all samples.
     pub(crate) share: f64,
     pub(crate) remedy: String,
+    /// Whether the remedy begins with the DSO.
+    pub(crate) remedy_has_dso: bool,
 }
 
 impl Digest {
@@ -144,8 +146,8 @@ impl Digest {
         let cpus = plain(&|at| self.by_cpu[at].line(), self.by_cpu.len());
         section(&mut out, "CPUs with the most work", &cpus, &self.again.command(" -s cpu,sym", '4'));
         let unnamed = |at: usize| {
-            let DigestUnnamed { dso, share, remedy } = &self.unnamed[at];
-            let what = if remedy.starts_with(dso.as_str()) { String::new() } else { format!("{dso}: ") };
+            let DigestUnnamed { dso, share, remedy, remedy_has_dso } = &self.unnamed[at];
+            let what = if *remedy_has_dso { String::new() } else { format!("{dso}: ") };
             format!("{} {what}{remedy}", percent(*share))
         };
         sentences(&mut out, "Code without names", &plain(&unnamed, self.unnamed.len()));

@@ -45,13 +45,28 @@ pub struct Image {
     pub(crate) namers: TrustedUids,
 }
 
+/// Where a DSO's names come from and what was left out, for display.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NameSource {
+    /// A description.
+    pub text: String,
+    /// Whether it is the complete symbol table of the DSO's own file.
+    pub is_usual: bool,
+}
+
+impl NameSource {
+    pub(crate) fn unusual(text: impl Into<String>) -> Self {
+        Self { text: text.into(), is_usual: false }
+    }
+}
+
 /// A file's functions and where they were found.
 #[derive(Debug)]
 pub struct Functions {
     /// Searched in order.
     pub tables: Vec<SymbolTable>,
-    /// Where the names come from and what was left out, for display.
-    pub from: String,
+    /// Where the names come from.
+    pub from: NameSource,
     /// Whether these are all functions, not only the exported ones.
     pub(crate) whole: bool,
 }
@@ -194,7 +209,9 @@ impl Image {
         let why = left_out.join("; ");
         match found {
             Some(whole) if why.is_empty() => Ok(Functions { tables, ..whole }),
-            Some(whole) => Ok(Functions { tables, from: format!("{}; {why}", whole.from), ..whole }),
+            Some(whole) => {
+                Ok(Functions { tables, from: NameSource::unusual(format!("{}; {why}", whole.from.text)), ..whole })
+            }
             None if why.is_empty() => Err(ElfError::NoSymbols),
             None => Err(ElfError::LeftOut(why)),
         }
@@ -235,7 +252,8 @@ impl Image {
             }
             Err(_) => false,
         };
-        let found = |from: String, whole| Ok(Some(Functions { tables: Vec::new(), from, whole }));
+        let all = |from| Ok(Some(Functions { tables: Vec::new(), from, whole: true }));
+        let exported = |from| Ok(Some(Functions { tables: Vec::new(), from, whole: false }));
         let functions = |bytes: &Bytes, kind, purse: &mut UnpackBudget| {
             purse.attempt(|purse| elf::symbols(bytes, kind, &self.segments, false, purse))
         };
@@ -246,10 +264,10 @@ impl Image {
         if let Some((bytes, path)) = &self.debug
             && add(tables, functions(bytes, SymbolSection::All, purse))
         {
-            return found(format!("debug file {}", path.display()), true);
+            return all(NameSource::unusual(format!("debug file {}", path.display())));
         }
         if add(tables, functions(&self.bytes, SymbolSection::All, purse)) {
-            return found("symbol table".to_owned(), true);
+            return all(NameSource { text: "symbol table".to_owned(), is_usual: true });
         }
         let mini = self.mini(&file).is_some_and(|packed| {
             let unpacked = |purse: &mut UnpackBudget| {
@@ -262,13 +280,13 @@ impl Image {
             && add(tables, purse.attempt(|purse| go.symbols(&self.segments, purse)))
         {
             add(tables, functions(&self.bytes, SymbolSection::Dynamic, purse));
-            return found("Go's own table of functions".to_owned(), true);
+            return all(NameSource::unusual("Go's own table of functions"));
         }
         match (mini, add(tables, functions(&self.bytes, SymbolSection::Dynamic, purse))) {
-            (true, _) => found("MiniDebugInfo".to_owned(), true),
-            (_, true) => found("exported functions only (it is stripped)".to_owned(), false),
+            (true, _) => all(NameSource::unusual("MiniDebugInfo")),
+            (_, true) => exported(NameSource::unusual("exported functions only (it is stripped)")),
             _ if tables.is_empty() => Ok(None),
-            _ => found("stubs only (it is stripped)".to_owned(), false),
+            _ => exported(NameSource::unusual("stubs only (it is stripped)")),
         }
     }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 use rustc_hash::FxHashMap;
 
 use super::bytes::Bytes;
+use super::debug_image::NameSource;
 use super::elf;
 use super::jit::jits::{JitVisit, Jits};
 use super::moved_text::MovedText;
@@ -73,7 +74,7 @@ pub struct Findings {
     /// DSOs without names, and why.
     pub problems: Vec<(DsoId, Problem)>,
     /// Sources of DSOs' names.
-    pub sources: Vec<(DsoId, String)>,
+    pub sources: Vec<(DsoId, NameSource)>,
     /// Files without names of their own; a debug file would have them.
     pub stripped: Vec<(DsoId, BuildId)>,
     /// Build IDs of files that no record had.
@@ -383,11 +384,11 @@ impl Resolver {
         LoadedFiles::default()
     }
 
-    fn load_file(&mut self, dso: &Dso) -> Result<(Key, LoadedFiles, u32, String), Problem> {
+    fn load_file(&mut self, dso: &Dso) -> Result<(Key, LoadedFiles, u32, NameSource), Problem> {
         let mut purse = self.purse();
         if let Some((table, _)) = self.options.given(dso).and_then(|given| given.table(&dso.path, &mut purse)) {
             let key = dso.build_id.map_or(Key::Dso(dso.id), |id| Key::Id(id, GIVEN));
-            return Ok((key, LoadedFiles::new(vec![table]), GIVEN, "the recorded machine".to_owned()));
+            return Ok((key, LoadedFiles::new(vec![table]), GIVEN, NameSource::unusual("the recorded machine")));
         }
         let (of, options) = (dso.clone(), self.options.clone());
         let file = run_isolated(move || FileRead::of(&of, &options, &mut purse))??;

@@ -51,7 +51,7 @@ fn functions(name: &str, options: &SymbolOptions) -> (Vec<String>, String) {
         .filter(|name| wanted.contains(&name.as_str()))
         .collect();
     found.sort();
-    (found, functions.from)
+    (found, functions.from.text)
 }
 
 #[test]

@@ -11,13 +11,17 @@ const FORMS: &[(&str, &str)] = &[
     ("a message", r#"\bMESSAGE(?:\.\w+(?:\(\))?)*\.TEST\((?:"|[A-Z_]{2,}\b)"#),
     ("a message", r#"\bMESSAGE(?:\.\w+(?:\(\))?)* [=!]= ""#),
     ("the start or end of a message", r#"\bMESSAGE(?:\.\w+(?:\(\))?)*\.(?:starts|ends|strip)_\w+\("#),
+    ("a part of a message", r#"\bMESSAGE(?:\.\w+(?:\(\))?)*\.r?split\w*\(['"]"#),
+    ("a part of a label", r#"\.(?:label|title)\(\)\.(?:TEST|r?split\w*|trim_(?:start|end)_matches)\(['"]"#),
+    ("a sentence", r#"[=!]= "[^"\\]*[a-z] [a-z][^"\\]*""#),
     ("an option in a text", r#"\.TEST\("-[-a-z]+ "\)"#),
     ("a text with a name of one letter", r#"\|&*([a-z])\| !?\(?([a-z])\.(?:contains|starts_with|ends_with)\(""#),
     ("the name of an event", r#"\bname\)?\.TEST\("[^"]*(?:dummy|clock)"#),
 ];
 
 const TESTS: &str = "(?:contains|starts_with|ends_with|strip_prefix|strip_suffix)";
-const MESSAGES: &str = "(?:notes?|messages?|warning|fault|why|said|error|complaint|notice|reason|ended|invocation)";
+const MESSAGES: &str =
+    "(?:notes?|messages?|warning|fault|why|said|error|complaint|notice|reason|remedy|ended|invocation)";
 
 /// Returns the decisions of a source file, without its tests and comments.
 fn decisions(code: &str) -> Vec<String> {

@@ -61,7 +61,7 @@ impl ConfigReader<'_> {
                     self.config.color = self.string("color", value);
                     if let Some(Err(why)) = self.config.color.as_deref().map(parse_depth) {
                         self.config.color = None;
-                        self.fault(value, why.trim_start_matches("--"));
+                        self.fault(value, why);
                     }
                 }
                 "mouse" => {

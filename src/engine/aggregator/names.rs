@@ -14,6 +14,7 @@ use crate::query::annotate::{self, AnnotatedFunction};
 use crate::query::answer::{Answer, BrokenStacks};
 use crate::record::kinds::BuildId;
 use crate::session::{Dso, DsoId, DsoKind};
+use crate::symbols::debug_image::NameSource;
 use crate::symbols::resolver::Findings;
 use crate::symbols::{NameForm, Problem, ProblemKind};
 
@@ -36,7 +37,7 @@ pub(super) struct NameRequests {
     jitted: FxHashMap<FrameId, u8>,
     next_retry: u64,
     /// The source of each DSO's names.
-    pub(crate) sources: Arc<BTreeMap<Arc<str>, String>>,
+    pub(crate) sources: Arc<BTreeMap<Arc<str>, NameSource>>,
     pub(crate) hide_inlined: bool,
     /// Functions that were on the screen, by name and DSO; and by symbol, for one numbering of them.
     seen: FxHashSet<(Arc<str>, Arc<str>)>,
@@ -148,7 +149,7 @@ impl Aggregator {
         let path = |dso: DsoId| core.session.dsos.get(dso).path.clone();
         let Findings { problems, sources, stripped, identified } = named.found;
         let problems: Vec<(Arc<str>, Problem)> = problems.into_iter().map(|(dso, why)| (path(dso), why)).collect();
-        let sources: Vec<(Arc<str>, String)> = sources.into_iter().map(|(dso, from)| (path(dso), from)).collect();
+        let sources: Vec<(Arc<str>, NameSource)> = sources.into_iter().map(|(dso, from)| (path(dso), from)).collect();
         identified.into_iter().for_each(|(dso, id)| core.session.dsos.identify(dso, id));
         for (dso, change) in named.changes {
             let of = core.session.dsos.get(dso);
@@ -177,7 +178,7 @@ impl Aggregator {
             let all = Arc::make_mut(&mut self.names.sources);
             all.extend(sources);
             let lacking = problems.iter().filter(|(_, why)| why.kind != ProblemKind::Unproven);
-            all.extend(lacking.map(|(path, why)| (path.clone(), format!("none: {why}"))));
+            all.extend(lacking.map(|(path, why)| (path.clone(), NameSource::unusual(format!("none: {why}")))));
         }
         if let Some((fetcher, _)) = &self.links.fetcher {
             for (dso, id) in stripped.into_iter().filter(|(_, id)| self.names.fetched.insert(*id)) {

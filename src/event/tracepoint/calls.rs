@@ -114,11 +114,12 @@ impl CallTables {
         self.known(call).map_or_else(|| format!("call {}", call.number), str::to_owned)
     }
 
-    pub(crate) fn abi(self, call: Call) -> &'static str {
+    /// Returns whether a call is of the machine's widest ABI, and the name of its ABI.
+    pub(crate) fn abi(self, call: Call) -> (bool, &'static str) {
         match (self, call.abi) {
-            (Self::X86_64, Abi::Native) if call.number > 0 && call.number & X32 != 0 => "x32",
-            (Self::X86 | Self::Arm, _) | (_, Abi::Compat) => "32-bit",
-            _ => "64-bit",
+            (Self::X86_64, Abi::Native) if call.number > 0 && call.number & X32 != 0 => (false, "x32"),
+            (Self::X86 | Self::Arm, _) | (_, Abi::Compat) => (false, "32-bit"),
+            _ => (true, "64-bit"),
         }
     }
 
@@ -203,12 +204,12 @@ mod tests {
         let arm = |number| CallTables::of("aarch64").name(compat(number));
         assert_eq!([1, 2, 168, 436].map(arm), ["exit", "fork", "poll", "close_range"]);
         assert_eq!([1, 168].map(|n| CallTables::of("armv7l").name(native(n))), ["exit", "poll"]);
-        let x32 = |number| (x86.name(native(X32 | number)), x86.abi(native(X32 | number)));
+        let x32 = |number| (x86.name(native(X32 | number)), x86.abi(native(X32 | number)).1);
         assert_eq!(
             [0, 512, 520, 545, 547].map(|n| x32(n).0),
             ["read", "rt_sigaction", "execve", "execveat", "pwritev2"]
         );
-        assert_eq!((x32(0).1, x86.abi(native(0)), x86.abi(compat(0))), ("x32", "64-bit", "32-bit"));
+        assert_eq!((x32(0).1, x86.abi(native(0)).1, x86.abi(compat(0)).1), ("x32", "64-bit", "32-bit"));
         assert!(x86.makes_thread(compat(2)) && x86.makes_thread(compat(435)) && x86.makes_thread(native(57)));
         assert!(!x86.makes_thread(compat(57)) && !x86.makes_thread(native(2)));
     }

@@ -38,16 +38,17 @@ impl WalkEnd {
         Self::ALL.into_iter().find(|why| *why as u8 == code)
     }
 
-    pub(crate) fn label(self) -> &'static str {
+    /// Describes the end; [`Self::is_broken`] says whether it is a fault.
+    pub(crate) fn cause(self) -> &'static str {
         match self {
             Self::Complete => "whole, by tables",
             Self::LastFrame => "to the last frame pointer",
             Self::Full => "cut at 127 frames",
-            Self::Fault => "broken: the stack cannot be read",
-            Self::Nowhere => "broken: return address outside code",
-            Self::NoFrame => "broken: no table, no frame pointer",
-            Self::Backwards => "broken: the caller's frame is inside the callee's",
-            Self::Unsupported => "broken: unsupported unwind rule",
+            Self::Fault => "the stack cannot be read",
+            Self::Nowhere => "return address outside code",
+            Self::NoFrame => "no table, no frame pointer",
+            Self::Backwards => "the caller's frame is inside the callee's",
+            Self::Unsupported => "unsupported unwind rule",
         }
     }
 

@@ -19,7 +19,7 @@ use crate::query::cpus::context::VECTORS;
 use crate::query::cpus::{self, CpuAnswer, CpuCounts};
 use crate::query::rows::busiest::{ProcessSamples, busiest};
 use crate::query::tree::symbol_stacks::{self, SymbolStacks};
-use crate::query::unnamed::{UnnamedDso, name_remedy, process_of_jit};
+use crate::query::unnamed::{UnnamedDso, name_remedy, process_of_jit, remedy_has_path};
 use crate::query::{Aggregate, Data};
 use crate::session::DsoKind;
 use crate::source::Info;
@@ -321,7 +321,8 @@ fn unnamed(data: Data<'_>, fold: &Aggregate) -> Vec<DigestUnnamed> {
         let task = process_of_jit(&dso.path).and_then(|pid| data.session.tasks().iter().rfind(|task| task.pid == pid));
         let known = UnnamedDso { program: task.map(|task| &*task.program), ..UnnamedDso::default() };
         let remedy = name_remedy(kind, &dso.path, known);
-        DigestUnnamed { dso: dso.path.to_string(), share: acc.percent_of(&whole), remedy }
+        let (share, remedy_has_dso) = (acc.percent_of(&whole), remedy_has_path(kind));
+        DigestUnnamed { dso: dso.path.to_string(), share, remedy, remedy_has_dso }
     };
     let mut list: Vec<DigestUnnamed> = list.into_iter().map(one).filter(|one| one.share >= LEAST).collect();
     arrange_by_key(&mut list, |one| Reverse((one.share * 1e6) as u64));

@@ -32,7 +32,12 @@ fn digest() -> Digest {
         processes: vec![process(7, "nginx", 50.0), process(8, "redis", 25.0)],
         paths: vec![path(&["main", "serve", "deflate"])],
         by_cpu: vec![DigestCpu { cpu: 1, busy: 99.0, soft: 43.0, vector: Some("NET_RX") }],
-        unnamed: vec![DigestUnnamed { dso: "[JIT]".to_owned(), share: 5.0, remedy: "jcmd 7".to_owned() }],
+        unnamed: vec![DigestUnnamed {
+            dso: "[JIT]".to_owned(),
+            share: 5.0,
+            remedy: "jcmd 7".to_owned(),
+            remedy_has_dso: false,
+        }],
         notes: vec!["3 records are damaged".to_owned()],
         again: Again { file: Some("x.data".to_owned()), options: " --pid=7".to_owned() },
     }
@@ -88,7 +93,8 @@ fn pages_of_hostile_names_are_bounded_and_printable() {
     let hostile = |one: &DigestProcess| DigestProcess { comm: name.clone(), function: name.clone(), ..one.clone() };
     wide.processes = wide.processes.iter().map(hostile).cycle().take(1000).collect();
     wide.paths = vec![DigestPath { comm: name.clone(), share: 1.0, functions: vec![name.clone(); 127] }; 1000];
-    wide.unnamed = vec![DigestUnnamed { dso: name.clone(), share: 1.0, remedy: name.clone() }; 1000];
+    let unnamed = DigestUnnamed { dso: name.clone(), share: 1.0, remedy: name.clone(), remedy_has_dso: true };
+    wide.unnamed = vec![unnamed; 1000];
     wide.findings = vec![MachineFinding::staged(&name, Look::Unit(name.clone())); 1000];
     wide.notes = vec![name; 1000];
     for lines in [1, 10, 60, 1000] {

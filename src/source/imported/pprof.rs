@@ -37,6 +37,8 @@ enum Field<'a> {
     Bytes(&'a [u8]),
     /// A field of a type that profile.proto does not use at the top.
     Other,
+    /// A field of a wire type that does not exist.
+    Unknown,
 }
 
 /// The comments, and the labels of a sample, that are read.
@@ -67,10 +69,17 @@ impl<'a> Fields<'a> {
 
     /// Returns the next field with its number; `None` at the end.
     fn next(&mut self) -> Result<Option<(u64, Field<'a>)>, ImportError> {
+        let at = self.at;
+        match self.next_of_any_type()? {
+            Some((_, Field::Unknown)) => Err(ImportError::Damaged { what: "an unknown wire type", at }),
+            field => Ok(field),
+        }
+    }
+
+    fn next_of_any_type(&mut self) -> Result<Option<(u64, Field<'a>)>, ImportError> {
         if self.at >= self.bytes.len() {
             return Ok(None);
         }
-        let at = self.at;
         let key = self.varint("an incomplete field")?;
         let field = match key & 7 {
             0 => Field::Number(self.varint("an incomplete number")?),
@@ -80,7 +89,7 @@ impl<'a> Fields<'a> {
                 Field::Bytes(self.skip(n)?)
             }
             5 => self.skip(4).map(|_| Field::Other)?,
-            _ => return Err(ImportError::Damaged { what: "an unknown wire type", at }),
+            _ => Field::Unknown,
         };
         Ok(Some((key >> 3, field)))
     }
@@ -91,7 +100,7 @@ pub(super) fn is_pprof(head: &[u8]) -> bool {
     let mut fields = Fields { bytes: head, at: 0 };
     let (mut has_type, mut known) = (false, 0);
     loop {
-        match fields.next() {
+        match fields.next_of_any_type() {
             Ok(Some((number::SAMPLE_TYPE, Field::Bytes(value)))) => {
                 has_type = true;
                 if value.len() > 32 || ValueType::decode(value).is_err() {
@@ -101,7 +110,7 @@ pub(super) fn is_pprof(head: &[u8]) -> bool {
             Ok(Some((1..=number::LAST, Field::Bytes(_) | Field::Number(_)))) => {}
             Ok(Some(_)) => return false,
             // The head may end within a field.
-            Err(ImportError::Damaged { what, .. }) => return has_type && what != "an unknown wire type" && known > 0,
+            Err(ImportError::Damaged { .. }) => return has_type && known > 0,
             Ok(None) | Err(_) => return has_type,
         }
         known += 1;

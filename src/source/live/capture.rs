@@ -22,7 +22,8 @@ fn fail(event: &Event, filter: &Capture, reason: impl Into<String>, remedy: &str
 pub(super) fn refused_program(error: &LoadError, no_bpf: &str) -> (String, String) {
     match error.errno {
         Errno::PERM | Errno::ACCESS if error.log.is_empty() => {
-            ("BPF programs are not allowed to this user".to_owned(), format!("{}; {no_bpf}", obtain(&Rights::read())))
+            let remedies = [obtain(&Rights::read()), no_bpf.to_owned()].into_iter().filter(|one| !one.is_empty());
+            ("BPF programs are not allowed to this user".to_owned(), remedies.collect::<Vec<_>>().join("; "))
         }
         Errno::NOSYS => ("this kernel has no BPF".to_owned(), no_bpf.to_owned()),
         errno if error.log.is_empty() => (format!("the kernel says {errno}"), String::new()),

@@ -11,7 +11,7 @@ use super::table::SymbolTable;
 use crate::perfdata::unpack::UnpackBudget;
 use crate::record::kinds::BuildId;
 use crate::session::Dso;
-use crate::symbols::debug_image::{Functions, Image};
+use crate::symbols::debug_image::{Functions, Image, NameSource};
 use crate::symbols::elf::bounds::Bounds;
 use crate::symbols::options::SymbolOptions;
 use crate::symbols::problem::Problem;
@@ -159,7 +159,7 @@ pub(crate) struct FileRead {
     pub(crate) whole: bool,
     pub(crate) problems: Vec<Problem>,
     /// Its functions and where they come from, or why there are none.
-    pub(crate) names: Result<(LoadedFiles, String), String>,
+    pub(crate) names: Result<(LoadedFiles, NameSource), String>,
 }
 
 impl FileRead {
@@ -184,7 +184,7 @@ impl FileRead {
             Err(why) if bounds.is_none() => Err(why.to_string()),
             Err(why) => {
                 problems.push(why.to_string().into());
-                Ok((Vec::new(), "none, only bounds of functions (it is stripped)".to_owned()))
+                Ok((Vec::new(), NameSource::unusual("none, only bounds of functions (it is stripped)")))
             }
         };
         let names = names.map(|(tables, from)| {

@@ -51,7 +51,7 @@ pub(crate) fn lines(model: &Model, theme: &Theme) -> Vec<Styled> {
         walks(walked, &mut row);
     }
     for (dso, from) in model.context.answer.sources.iter() {
-        row(&format!("names {}", dso.rsplit('/').next().unwrap_or(dso)), &format!("{from} ({dso})"));
+        row(&format!("names {}", dso.rsplit('/').next().unwrap_or(dso)), &format!("{} ({dso})", from.text));
     }
     out
 }
@@ -61,7 +61,8 @@ fn walks(walked: &WalkFigures, row: &mut impl FnMut(&str, &str)) {
     let ends = &walked.ends;
     let mut label = format!("stacks {}", thousands(ends.all()));
     for (why, share) in ends.percents() {
-        row(&std::mem::take(&mut label), &format!("{} {}", percent(share), why.label()));
+        let broken = if why.is_broken() { "broken: " } else { "" };
+        row(&std::mem::take(&mut label), &format!("{} {broken}{}", percent(share), why.cause()));
     }
     let tables = &walked.tables;
     let (held, limit) = (bytes(tables.held as u64), bytes(tables.limit as u64));

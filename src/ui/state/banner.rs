@@ -76,7 +76,7 @@ impl Model {
     }
 
     pub(crate) fn why_unnamed(&self, line: &TopLine) -> String {
-        let why = self.context.answer.sources.get(&line.dso_path).map(String::as_str);
+        let why = self.context.answer.sources.get(&line.dso_path).map(|from| &from.text);
         match line.kind {
             kind if kind.is_kernel() => "the kernel: its symbols are hidden".to_owned(),
             DsoKind::Interpreted(language) if language.names_are_read_later() => {

@@ -13,7 +13,7 @@ pub fn parse_depth(text: &str) -> Result<Option<Depth>, String> {
         "16" => Depth::Ansi16,
         "256" => Depth::Ansi256,
         "true" | "always" => Depth::TrueColor,
-        other => return Err(format!("--color {other}: expected auto, true, 256, 16 or none")),
+        other => return Err(format!("color {other}: expected auto, true, 256, 16 or none")),
     }))
 }
 

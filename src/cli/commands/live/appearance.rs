@@ -11,7 +11,7 @@ use crate::cli::{Usage, config, usage};
 /// Returns the themes of a session and the name of the first one; `auto` adapts to the terminal.
 pub(crate) fn choose(view: &ViewArgs) -> anyhow::Result<(Themes, String)> {
     let asked = view.color.as_ref().or(config::get().color.as_ref());
-    let depth = asked.map(|text| parse_depth(text)).transpose().map_err(Usage)?.flatten();
+    let depth = asked.map(|text| parse_depth(text)).transpose().map_err(|why| Usage(format!("--{why}")))?.flatten();
     let depth = depth.unwrap_or_else(detect_depth);
     term::own_colors();
     let mut themes = config::themes(depth);

@@ -77,10 +77,10 @@ fn line_details(model: &Model, room: usize) -> Option<String> {
         text.push_str(&format!("  {}", fit(&clean(&line.dso_path), left)));
     }
     // Show the source of the symbols if it is unusual.
-    let from = model.context.answer.sources.get(&line.dso_path).filter(|from| *from != "symbol table");
+    let from = model.context.answer.sources.get(&line.dso_path).filter(|from| !from.is_usual);
     let left = room.saturating_sub(width(&text) + 2);
     if let Some(from) = from.filter(|_| left >= 16) {
-        text.push_str(&format!("  {}", fit_end(&clean(&format!("names: {from}")), left)));
+        text.push_str(&format!("  {}", fit_end(&clean(&format!("names: {}", from.text)), left)));
     }
     Some(format!("{place}  {text}"))
 }

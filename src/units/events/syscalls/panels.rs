@@ -59,10 +59,10 @@ impl Syscalls {
             cells[0] = Cell::Count(row.stats.n + row.untimed);
             cells
         };
-        let is_mixed = list.iter().any(|((_, call), _)| tables.abi(*call) != "64-bit");
+        let is_mixed = list.iter().any(|((_, call), _)| !tables.abi(*call).0);
         let sheet = Sheet::of(list, |(key, _)| id(key))
             .left("call", "Call", 20, |((_, call), _)| text(tables.name(*call)))
-            .when(is_mixed, |sheet| sheet.left("abi", "ABI", 6, |((_, call), _)| text(tables.abi(*call))))
+            .when(is_mixed, |sheet| sheet.left("abi", "ABI", 6, |((_, call), _)| text(tables.abi(*call).1)))
             .when(self.per_thread, |sheet| sheet.task(at, |((tid, _), _)| *tid))
             .columns(latency::columns(self.slowest.has_threshold()), |(_, row)| spread(row))
             .right("errors", "Errors", 8, |(_, row)| count(row.errors.values().map(|of| of.times).sum()))

@@ -61,7 +61,8 @@ pub(crate) fn wanted(
     interpreters: Interpreters,
 ) -> Result<(CallGraph, Option<StackWalks>, Option<String>), OpenError> {
     let start = || {
-        let otherwise = "Use --call-graph fp for frame pointers.";
+        // `auto` takes frame pointers without a request.
+        let otherwise = if way == CallGraph::Auto { "" } else { "Use --call-graph fp for frame pointers." };
         let walker = Walker::load(limit).map_err(|error| refused_program(&error, otherwise))?;
         let program = walker.program();
         let following = spaces::follow(walker, interpreters != Interpreters::Off)
@@ -75,7 +76,6 @@ pub(crate) fn wanted(
         CallGraph::Tables | CallGraph::Auto => match start() {
             Ok(walks) => Ok((CallGraph::Tables, Some(walks), None)),
             Err((reason, remedy)) if way == CallGraph::Auto => {
-                let remedy = remedy.split(';').next().unwrap_or_default();
                 let words = format!("stacks are taken by frame pointers, not by tables: {reason}. {remedy}");
                 Ok((CallGraph::Fp, None, Some(words.trim_end().to_owned())))
             }

@@ -20,9 +20,10 @@ use crate::ui::state::{BannerSubject, ComparedWith, Effect, ListCursor, Tab, Zoo
 
 const MAX_STEPS: usize = 200;
 
-/// Lists the state that a step may change: name, type, place in the model, and description.
+/// Lists the state that a step may change: name, type, place in the model, and description; a method after the
+/// description may return a more specific one.
 macro_rules! view {
-    ($($name:ident: $type:ty, $($place:ident).+, $word:literal;)*) => {
+    ($($name:ident: $type:ty, $($place:ident).+, $word:literal $(or $detail:ident)?;)*) => {
         #[derive(Clone, Debug, PartialEq)]
         struct View { $($name: $type,)* units: Arrangement }
 
@@ -41,13 +42,18 @@ macro_rules! view {
                 }
             }
 
-            fn differences(&self, other: &Self) -> Vec<&'static str> {
-                let mut words = Vec::new();
-                $(if self.$name != other.$name && !words.contains(&$word) {
-                    words.push($word);
+            /// Describes the changes from a view to this one.
+            fn changes(&self, before: &Self) -> Vec<String> {
+                let mut words: Vec<String> = Vec::new();
+                $(if self.$name != before.$name {
+                    let detail: Option<String> = None$(.or_else(|| self.$detail(before)))?;
+                    let word = detail.unwrap_or_else(|| $word.to_owned());
+                    if !words.contains(&word) {
+                        words.push(word);
+                    }
                 })*
-                if self.units != other.units {
-                    words.push("rows of the unit");
+                if self.units != before.units {
+                    words.push("rows of the unit".to_owned());
                 }
                 words
             }
@@ -56,7 +62,7 @@ macro_rules! view {
 }
 
 view! {
-    zooms: Vec<Zoom>, model.selection.zooms, "zoom";
+    zooms: Vec<Zoom>, model.selection.zooms, "zoom" or zoom_label;
     filter: Option<Arc<Filter>>, model.selection.filter, "filter";
     event: usize, model.selection.event, "event";
     hide_idle: bool, model.selection.hide_idle, "idle CPUs";
@@ -82,11 +88,23 @@ view! {
     cpu_reversed: bool, views.cpus.reversed, "order of CPUs";
     events_search: String, views.events.search, "search of events";
     finding_entered: u64, views.overview.entered, "the finding";
-    units_ended: BTreeMap<u64, &'static str>, views.units.ended, "end of a unit";
+    units_ended: BTreeMap<u64, &'static str>, views.units.ended, "end of a unit" or ended_unit;
     unit_resets: u64, views.units.resets, "reset of the units' figures";
 }
 
 impl View {
+    /// Returns the label of the zoom that was added or removed.
+    fn zoom_label(&self, before: &Self) -> Option<String> {
+        let (long, short) = (&self.zooms, &before.zooms);
+        let (long, short) = if long.len() >= short.len() { (long, short) } else { (short, long) };
+        long.iter().rev().find(|zoom| !short.contains(zoom)).map(|zoom| zoom.label.clone())
+    }
+
+    fn ended_unit(&self, before: &Self) -> Option<String> {
+        let ended = self.units_ended.iter().find(|(id, _)| !before.units_ended.contains_key(id));
+        ended.map(|(_, name)| format!("end of {name}"))
+    }
+
     /// Returns the requests that change the engine's units to those of this view.
     fn unit_requests(&self, other: &Self) -> impl Iterator<Item = UnitRequest> {
         let only = |of: &Self, without: &Self| -> Vec<u64> {
@@ -131,20 +149,6 @@ struct UndoStep {
 }
 
 impl UndoStep {
-    /// Describes the change: a zoom by its label, other changes by their kind.
-    fn describe(&self) -> String {
-        let (long, short) = (&self.after.zooms, &self.before.zooms);
-        let (long, short) = if long.len() >= short.len() { (long, short) } else { (short, long) };
-        let zoom = long.iter().rev().find(|zoom| !short.contains(zoom)).map(|zoom| zoom.label.as_str());
-        let ended = self.after.units_ended.iter().find(|(id, _)| !self.before.units_ended.contains_key(id));
-        let words = self.after.differences(&self.before).into_iter().map(|word| match (word, zoom, ended) {
-            ("zoom", Some(zoom), _) => zoom.to_owned(),
-            ("end of a unit", _, Some((_, name))) => format!("end of {name}"),
-            _ => word.to_owned(),
-        });
-        words.collect::<Vec<_>>().join(", ")
-    }
-
     fn is_into_frame(&self) -> bool {
         self.after.flame.zoom.len() > self.before.flame.zoom.len()
     }
@@ -219,7 +223,7 @@ impl App {
         if step.from.tab != step.to {
             self.model.frame.tab = tab;
         }
-        self.model.say(format!("{what}: {}", step.describe()));
+        self.model.say(format!("{what}: {}", step.after.changes(&step.before).join(", ")));
     }
 
     pub(crate) fn return_cursor(&mut self) {

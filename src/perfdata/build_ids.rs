@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use crate::record::kinds::{BuildId, FileId, misc};
 
-use super::bytes::{ByteReader, text};
+use super::bytes::{ByteReader, lines_of, text};
 use super::features::{FeatureSection, Features, bit};
 
 /// The first line of our feature, which distinguishes files of one path.
@@ -103,11 +103,6 @@ fn encode<'a>(files: impl Iterator<Item = &'a IdentifiedFile>) -> Vec<u8> {
 
 /// Decodes such text; malformed lines are skipped.
 fn decode(bytes: &[u8]) -> Vec<IdentifiedFile> {
-    let text = String::from_utf8_lossy(bytes);
-    let mut lines = text.lines();
-    if lines.next() != Some(HEAD) {
-        return Vec::new();
-    }
     let one = |line: &str| {
         let mut fields = line.splitn(6, '\t');
         let file = FileId::Inode {
@@ -119,7 +114,7 @@ fn decode(bytes: &[u8]) -> Vec<IdentifiedFile> {
         let id = BuildId::of_hex(fields.next()?)?;
         Some(IdentifiedFile { kernel: false, path: fields.next()?.to_owned(), file, id })
     };
-    lines.take(MAX).filter_map(one).collect()
+    lines_of(bytes, HEAD, MAX, one)
 }
 
 pub(crate) fn of_kernel() -> Option<BuildId> {

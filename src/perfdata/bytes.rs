@@ -48,6 +48,16 @@ impl<'a> ByteReader<'a> {
     }
 }
 
+/// Parses the lines of a text after the line `head`, `most` of them; malformed lines are skipped.
+pub(crate) fn lines_of<T>(bytes: &[u8], head: &str, most: usize, one: impl Fn(&str) -> Option<T>) -> Vec<T> {
+    let text = String::from_utf8_lossy(bytes);
+    let mut lines = text.lines();
+    if lines.next() != Some(head) {
+        return Vec::new();
+    }
+    lines.take(most).filter_map(one).collect()
+}
+
 /// Returns the text before the first NUL.
 pub(crate) fn text(bytes: &[u8]) -> String {
     let end = memchr::memchr(0, bytes).unwrap_or(bytes.len());

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::perfdata::bytes::lines_of;
 use crate::perfdata::features::bit;
 
 /// The maximum number of containers in a file, and of bytes in a name.
@@ -309,18 +310,13 @@ pub fn decode_from(features: &[(u8, Vec<u8>)]) -> Vec<NamedContainer> {
 
 /// Decodes the containers in a file; malformed lines are skipped.
 pub fn decode(bytes: &[u8]) -> Vec<NamedContainer> {
-    let text = String::from_utf8_lossy(bytes);
-    let mut lines = text.lines();
-    if lines.next() != Some(HEAD) {
-        return Vec::new();
-    }
     let one = |line: &str| {
         let fields: Vec<&str> = line.split('\t').collect();
         let [root, runtime, rest @ ..] = &fields[..] else { return None };
         let [id, name, pod, namespace, image] = <[&str; 5]>::try_from(rest).ok()?;
         named(root, Runtime::of_word(runtime)?, [id, name, pod, namespace, image])
     };
-    lines.take(MAX).filter_map(one).collect()
+    lines_of(bytes, HEAD, MAX, one)
 }
 
 /// Returns a container from its fields in order; `None` without a path.

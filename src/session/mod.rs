@@ -367,7 +367,8 @@ fn unnamed(tid: i32) -> Arc<str> {
     format!(":{tid}").into()
 }
 
-fn is_unnamed(tid: i32, comm: &str) -> bool {
+/// Whether a thread's name is only its number.
+pub(crate) fn is_unnamed(tid: i32, comm: &str) -> bool {
     comm.strip_prefix(':').is_some_and(|rest| rest.parse() == Ok(tid))
 }
 

@@ -10,11 +10,11 @@ use crate::kernel::sys::Counts;
 use crate::perfdata::EventDesc;
 use crate::perfdata::build_ids::IdentifiedFile;
 use crate::record::Layout;
-use crate::session::DsoKind;
 use crate::session::containers::NamedContainer;
+use crate::session::{DsoKind, EndReason};
 use crate::symbols::spaces::WalkFigures;
 
-use super::{Info, live};
+use super::{Info, Progress, live};
 
 /// Records and other events since the last batch.
 #[derive(Debug, Default)]
@@ -97,6 +97,12 @@ impl Batch {
     pub(crate) fn reusing(mut bytes: Vec<u8>) -> Self {
         bytes.clear();
         Self { bytes, ..Self::default() }
+    }
+
+    /// Ends the source: all records are complete.
+    pub(crate) fn end(&mut self, why: EndReason) -> Progress {
+        self.complete_until = Some(u64::MAX);
+        Progress::End(why)
     }
 
     /// Returns whether it has only live records of fewer than `bytes` bytes, so that a later call of

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::calls::CallTables;
+use crate::perfdata::bytes::ByteReader;
 use print::{FunctionAt, Printer};
 
 /// Kernel strings that records refer to by address.
@@ -293,23 +294,23 @@ impl Formats {
         let rest = blob.strip_prefix(&[23, 8, 68])?.strip_prefix(b"tracing")?;
         let (_version, rest) = rest.split_at(memchr::memchr(0, rest)? + 1);
         let big = *rest.first()? != 0;
-        let mut b = Blob { rest: rest.get(6..)?, big };
+        let mut b = ByteReader::new(rest.get(6..)?, big);
         for name in [&b"header_page\0"[..], b"header_event\0"] {
             b.rest = b.rest.strip_prefix(name)?;
-            let size = b.number(8)?;
+            let size = b.u64()? as usize;
             b.take(size)?;
         }
         // Formats of ftrace's own events.
-        for _ in 0..b.number(4)?.min(MAX_FORMATS as usize) {
-            let size = b.number(8)?;
+        for _ in 0..b.u32()?.min(MAX_FORMATS) {
+            let size = b.u64()? as usize;
             b.take(size)?;
         }
-        for _ in 0..b.number(4)?.min(MAX_FORMATS as usize) {
+        for _ in 0..b.u32()?.min(MAX_FORMATS) {
             let end = memchr::memchr(0, b.rest)?;
             let system = String::from_utf8_lossy(b.take(end)?).into_owned();
             b.take(1)?;
-            for _ in 0..b.number(4)?.min(MAX_FORMATS as usize) {
-                let size = b.number(8)?;
+            for _ in 0..b.u32()?.min(MAX_FORMATS) {
+                let size = b.u64()? as usize;
                 let text = String::from_utf8_lossy(b.take(size)?);
                 if let Some(format) = Format::parse(&system, &text, big) {
                     self.by_id.insert(format.id, format);
@@ -317,9 +318,9 @@ impl Formats {
             }
         }
         // The kernel's symbols; perf leaves them empty.
-        let size = b.number(4)?;
+        let size = b.u32()? as usize;
         b.take(size)?;
-        let size = b.number(4)?;
+        let size = b.u32()? as usize;
         let strings = Arc::new(strings(&String::from_utf8_lossy(b.take(size)?)));
         self.by_id.values_mut().for_each(|format| format.strings = strings.clone());
         Some(())
@@ -335,24 +336,6 @@ pub(crate) fn strings(text: &str) -> StringAddresses {
         Some((address, string.replace("\\n", "\n").replace("\\\"", "\"").into()))
     };
     text.lines().filter_map(line).collect()
-}
-
-struct Blob<'a> {
-    rest: &'a [u8],
-    big: bool,
-}
-
-impl<'a> Blob<'a> {
-    fn take(&mut self, n: usize) -> Option<&'a [u8]> {
-        let (head, tail) = self.rest.split_at_checked(n)?;
-        self.rest = tail;
-        Some(head)
-    }
-
-    fn number(&mut self, size: usize) -> Option<usize> {
-        let big = self.big;
-        Some(number(self.take(size)?, false, big) as usize)
-    }
 }
 
 #[cfg(test)]

@@ -117,6 +117,16 @@ pub(crate) fn get(map: BorrowedFd<'_>, key: u32) -> Result<[u32; 4], Errno> {
     Ok(value)
 }
 
+/// Returns a number of four bytes in a key or a value; 0 past its end.
+pub(crate) fn half(bytes: &[u8], at: usize) -> u32 {
+    bytes.get(at..at + 4).and_then(|word| word.try_into().ok()).map_or(0, u32::from_ne_bytes)
+}
+
+/// Returns a number of eight bytes in a key or a value; 0 past its end.
+pub(crate) fn word(bytes: &[u8], at: usize) -> u64 {
+    bytes.get(at..at + 8).and_then(|word| word.try_into().ok()).map_or(0, u64::from_ne_bytes)
+}
+
 pub(crate) fn take(map: BorrowedFd<'_>, key: u32) -> Result<(), Errno> {
     Attr::of(&[map.as_raw_fd() as u32]).point(2, &raw const key).call(MAP_DELETE_ELEM).map(drop)
 }

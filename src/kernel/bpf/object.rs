@@ -67,6 +67,12 @@ impl LoadedObject {
         self.maps.get(name).map(AsFd::as_fd).ok_or_else(|| odd(name))
     }
 
+    /// Lets an event of type `SW_BPF_OUTPUT` write the records of its CPU, by the map `events`.
+    pub(crate) fn write_by(&self, cpu: u32, event: BorrowedFd<'_>) -> Result<(), Errno> {
+        let events = self.map("events").map_err(|error| error.errno)?;
+        calls::put(events, cpu, [event.as_raw_fd() as u32, 0, 0, 0])
+    }
+
     /// Loads the program of a section. All programs of the object share its maps.
     pub(crate) fn program(&self, name: &str, runs: ProgramType) -> Result<OwnedFd, LoadError> {
         let file = &parse(self.bytes)?;

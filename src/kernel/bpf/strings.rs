@@ -83,21 +83,30 @@ impl StringLayout {
             op(MOV_X, 7, 0, 0, 0),
             op(JLE_K, 7, 0, 1, self.room() as i32),
             op(MOV_K, 7, 0, 0, self.room() as i32),
-            op(MOV_X, 1, 6, 0, 0),
-            op(LD_MAP, 2, 0, 0, events.as_raw_fd()),
-            0,
-            op(MOV32_K, 3, 0, 0, CURRENT_CPU),
-            op(MOV_X, 4, 10, 0, 0),
-            op(ADD_K, 4, 0, 0, base),
-            op(MOV_X, 5, 7, 0, 0),
-            op(ADD_K, 5, 0, 0, before_it as i32),
-            op(CALL, 0, 0, 0, PERF_EVENT_OUTPUT),
-            // Return 1, so that other tracers of the call still receive it.
-            op(MOV_K, 0, 0, 0, 1),
-            op(EXIT, 0, 0, 0, 0),
         ]);
+        output(&mut code, base, &[op(MOV_X, 5, 7, 0, 0), op(ADD_K, 5, 0, 0, before_it as i32)], events);
         code
     }
+}
+
+/// Adds the end of a program: it writes the record, which is on the stack from `base` on. `size` puts its size into r5,
+/// and r6 is the context.
+fn output(code: &mut Vec<u64>, base: i32, size: &[u64], events: BorrowedFd<'_>) {
+    code.extend([
+        op(MOV_X, 1, 6, 0, 0),
+        op(LD_MAP, 2, 0, 0, events.as_raw_fd()),
+        0,
+        op(MOV32_K, 3, 0, 0, CURRENT_CPU),
+        op(MOV_X, 4, 10, 0, 0),
+        op(ADD_K, 4, 0, 0, base),
+    ]);
+    code.extend(size);
+    code.extend([
+        op(CALL, 0, 0, 0, PERF_EVENT_OUTPUT),
+        // Return 1, so that other tracers of the call still receive it.
+        op(MOV_K, 0, 0, 0, 1),
+        op(EXIT, 0, 0, 0, 0),
+    ]);
 }
 
 /// Bytes at an address that are read instead of a string.
@@ -139,18 +148,8 @@ impl UserBytes {
             op(ADD_K, 1, 0, 0, base + 16),
             op(CALL, 0, 0, 0, PROBE_READ_USER),
             op(STX_DW, 10, 0, base + 8, 0),
-            op(MOV_X, 1, 6, 0, 0),
-            op(LD_MAP, 2, 0, 0, events.as_raw_fd()),
-            0,
-            op(MOV32_K, 3, 0, 0, CURRENT_CPU),
-            op(MOV_X, 4, 10, 0, 0),
-            op(ADD_K, 4, 0, 0, base),
-            op(MOV_K, 5, 0, 0, 16 + most),
-            op(CALL, 0, 0, 0, PERF_EVENT_OUTPUT),
-            // Other tracers of the call receive it, too.
-            op(MOV_K, 0, 0, 0, 1),
-            op(EXIT, 0, 0, 0, 0),
         ]);
+        output(&mut code, base, &[op(MOV_K, 5, 0, 0, 16 + most)], events);
         code
     }
 }

@@ -9,7 +9,7 @@ mod read;
 
 use std::collections::BTreeSet;
 use std::ffi::CStr;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -178,8 +178,7 @@ impl CallCounter {
 
     /// Lets an event of type `SW_BPF_OUTPUT` write the records of its CPU.
     pub(crate) fn write_by(&self, cpu: u32, event: BorrowedFd<'_>) -> Result<(), Errno> {
-        let events = self.object.map("events").map_err(|error| error.errno)?;
-        calls::put(events, cpu, [event.as_raw_fd() as u32, 0, 0, 0])
+        self.object.write_by(cpu, event)
     }
 
     /// Ends the records of a CPU: its calls are summed. The map would keep its event open.

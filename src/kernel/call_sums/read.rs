@@ -1,7 +1,7 @@
 //! Reading the sums: the maps take turns, and the one that was in use is emptied.
 
 use super::{CallCounter, Setting};
-use crate::kernel::bpf::calls::{self, LoadError};
+use crate::kernel::bpf::calls::{self, LoadError, half, word};
 use crate::kernel::{monotonic_ns, procfs};
 
 /// Bytes of `struct thread`, `struct key`, `struct sum` and `struct budget` in call_sums.bpf.c.
@@ -61,14 +61,6 @@ pub struct CallSums {
     pub(crate) open: Vec<OpenCall>,
     /// Calls since the start that were neither summed nor recorded.
     pub(crate) lost: u64,
-}
-
-fn half(bytes: &[u8], at: usize) -> u32 {
-    bytes.get(at..at + 4).and_then(|word| word.try_into().ok()).map_or(0, u32::from_ne_bytes)
-}
-
-fn word(bytes: &[u8], at: usize) -> u64 {
-    bytes.get(at..at + 8).and_then(|word| word.try_into().ok()).map_or(0, u64::from_ne_bytes)
 }
 
 /// Returns a call's number and whether it is of the 32-bit ABI.

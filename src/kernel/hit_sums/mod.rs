@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
 use super::bpf::alternating_maps::AlternatingMaps;
-use super::bpf::calls::{self, LoadError, MappedValue, ProgramType};
+use super::bpf::calls::{self, LoadError, MappedValue, ProgramType, half, word};
 use super::bpf::object::LoadedObject;
 
 #[cfg(target_arch = "x86_64")]
@@ -47,10 +47,8 @@ pub struct HitSum {
 }
 
 fn sum(key: &[u8], value: &[u8]) -> Option<HitSum> {
-    let half = |bytes: &[u8], at: usize| Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
-    let n = u64::from_ne_bytes(value.get(..8)?.try_into().ok()?);
-    let sum = HitSum { tid: half(key, 0)? as i32, pid: half(value, 8)? as i32, n };
-    (n > 0).then_some(sum)
+    let sum = HitSum { tid: half(key, 0) as i32, pid: half(value, 8) as i32, n: word(value, 0) };
+    (sum.n > 0).then_some(sum)
 }
 
 /// The program for one event, which is attached like a filter. It is active while the event is enabled.

@@ -66,10 +66,18 @@ pub(crate) fn fallible<R>(ask: impl FnOnce() -> R) -> R {
     answer
 }
 
+/// Runs before a panic or the end of memory ends the program.
 static LAST: OnceLock<fn()> = OnceLock::new();
 
+/// Registers a function to run when a panic or the end of memory ends the program.
+/// Then a command ends with a failure, not a crash.
 pub(crate) fn before_the_end(last: fn()) {
     let _ = LAST.set(last);
+}
+
+/// Returns the function that was registered.
+pub(crate) fn last() -> Option<fn()> {
+    LAST.get().copied()
 }
 
 /// Ends the program, because the code that allocates cannot continue without memory.

@@ -183,8 +183,7 @@ impl Program {
 
     /// Lets an event of type `SW_BPF_OUTPUT` write the records of its CPU.
     pub(crate) fn write_by(&self, cpu: u32, event: BorrowedFd<'_>) -> Result<(), Errno> {
-        let events = self.object.map("events").map_err(|error| error.errno)?;
-        calls::put(events, cpu, [event.as_raw_fd() as u32, 0, 0, 0])
+        self.object.write_by(cpu, event)
     }
 
     /// Returns the number of the program's instructions that the verifier processed; 0 before Linux 5.16.

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 
 use super::{Program, offsets};
 use crate::kernel::bpf::btf::Btf;
-use crate::kernel::bpf::calls::{self, LoadError, MappedValue, ProgramType};
+use crate::kernel::bpf::calls::{self, LoadError, MappedValue, ProgramType, half, word};
 use crate::kernel::bpf::object::LoadedObject;
 use crate::kernel::perf_event::sys::Errno;
 use crate::kernel::process::own_memory;
@@ -109,14 +109,6 @@ impl ProgramCost {
         let (all, each) = LIMIT;
         all.max(each * cpus as u64)
     }
-}
-
-fn half(bytes: &[u8], at: usize) -> u32 {
-    bytes.get(at..at + 4).and_then(|word| word.try_into().ok()).map_or(0, u32::from_ne_bytes)
-}
-
-fn word(bytes: &[u8], at: usize) -> u64 {
-    bytes.get(at..at + 8).and_then(|word| word.try_into().ok()).map_or(0, u64::from_ne_bytes)
 }
 
 fn sum(key: &[u8], value: &[u8]) -> WaitSum {

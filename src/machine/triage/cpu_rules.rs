@@ -70,10 +70,7 @@ pub(super) fn throttled(totals: &Totals<'_>) -> Option<MachineFinding> {
     let groups = totals.throttled.iter().filter(|group| group.percent >= totals.limit(THROTTLED) && mine(group));
     let worst = groups.max_by(|a, b| a.percent.total_cmp(&b.percent))?;
     let figure = format!("{} throttled {:.0} % of periods", worst.name, worst.percent);
-    let look = Look::Functions {
-        label: format!("container {}", worst.name),
-        filter: crate::filter::equals("container", &worst.name),
-    };
+    let look = Look::container(&worst.name);
     let finding = MachineFinding::new(Cause::Throttled, Severity::Bad, worst.percent / 100.0, figure, look);
     let others = totals
         .throttled

@@ -49,10 +49,7 @@ pub(super) fn limit(totals: &Totals<'_>) -> Option<MachineFinding> {
     let worst = near.max_by(|a, b| a.percent.total_cmp(&b.percent))?;
     let severity = if worst.hits > 0 { Severity::Bad } else { Severity::Look };
     let figure = format!("{} at {:.0} % of its limit", worst.name, worst.percent);
-    let look = Look::Functions {
-        label: format!("container {}", worst.name),
-        filter: crate::filter::equals("container", &worst.name),
-    };
+    let look = Look::container(&worst.name);
     let finding = MachineFinding::new(Cause::Limit, severity, worst.percent / 100.0, figure, look);
     let hits = if worst.hits > 0 { format!(", reached {} times", worst.hits) } else { String::new() };
     let finding = finding.by(totals.members(&worst.name));

@@ -224,6 +224,10 @@ impl Look {
         }
     }
 
+    fn container(name: &str) -> Self {
+        Self::Functions { label: format!("container {name}"), filter: crate::filter::equals("container", name) }
+    }
+
     /// Returns a unit, limited to a process.
     pub(crate) fn unit(name: &str, pid: Option<i32>) -> Self {
         Self::Unit(pid.map_or_else(|| name.to_owned(), |pid| format!("{name} -p {pid}")))

@@ -180,9 +180,8 @@ impl Source for ImportedSource {
     fn next(&mut self, batch: &mut Batch) -> Result<Progress, SourceError> {
         let all = self.profile.len();
         if self.stopped {
-            batch.complete_until = Some(u64::MAX);
             let words = format!("at sample {} of {all} of {}", self.at, self.name);
-            return Ok(Progress::End(EndReason::Stopped(words)));
+            return Ok(batch.end(EndReason::Stopped(words)));
         }
         self.describe_labels(batch);
         batch.named.names = self.profile.take_frames();
@@ -197,8 +196,7 @@ impl Source for ImportedSource {
         if self.profile.labels.left_out > 0 {
             batch.note(format!("{} left out: the profile has too many", were(self.profile.labels.left_out, "label")));
         }
-        batch.complete_until = Some(u64::MAX);
-        Ok(Progress::End(EndReason::Complete(self.name.clone())))
+        Ok(batch.end(EndReason::Complete(self.name.clone())))
     }
 }
 

@@ -140,6 +140,11 @@ impl LiveSource {
                 }
             }
         }
+        self.enable_opened(batch);
+    }
+
+    /// Enables events that were opened while others count, and reports the change.
+    fn enable_opened(&mut self, batch: &mut Batch) {
         if self.enable_at.is_none() {
             self.attachment.enable_all();
         }
@@ -174,10 +179,7 @@ impl LiveSource {
             let opened = self.open_cpu(*cpu, &whos);
             changes.push(opened.map_or_else(CpuChange::Failed, |()| CpuChange::Online(*cpu)));
         }
-        if self.enable_at.is_none() {
-            self.attachment.enable_all();
-        }
-        batch.events.push(SourceEvent::Changed(self.changed()));
+        self.enable_opened(batch);
         changes
     }
 

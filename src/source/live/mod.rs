@@ -463,9 +463,8 @@ impl Source for LiveSource {
             batch.events.extend(self.attachment.walks.as_mut().and_then(StackWalks::tell).map(SourceEvent::Walks));
             self.read_sums(batch);
             self.attachment.calls = None;
-            batch.complete_until = Some(u64::MAX);
             self.attachment.close(|_| true);
-            return Ok(Progress::End(why));
+            return Ok(batch.end(why));
         }
         Ok(Progress::More)
     }

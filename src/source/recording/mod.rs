@@ -160,12 +160,10 @@ impl Source for RecordingSource {
 
     fn next(&mut self, batch: &mut Batch) -> Result<Progress, SourceError> {
         if self.stopped {
-            batch.complete_until = Some(u64::MAX);
-            return Ok(Progress::End(EndReason::Stopped(format!("{} bytes into {}", self.progress().0, self.name))));
+            return Ok(batch.end(EndReason::Stopped(format!("{} bytes into {}", self.progress().0, self.name))));
         }
         if self.turns.all_done() {
-            batch.complete_until = Some(u64::MAX);
-            return Ok(Progress::End(EndReason::Complete(self.name.clone())));
+            return Ok(batch.end(EndReason::Complete(self.name.clone())));
         }
         let next = self.turns.next(&self.info, &self.inputs);
         batch.quiet = if self.inputs.len() > 1 { self.turns.quiet(&self.inputs) } else { Vec::new() };

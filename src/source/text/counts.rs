@@ -2,6 +2,8 @@
 //! FlameGraph's difffolded.pl. A line with another form than its file is skipped: flamegraph.pl takes two
 //! numbers at the end of any line for two counts, difffolded.pl takes the first for a part of the name.
 
+use std::str::FromStr;
+
 use rustc_hash::FxHashSet;
 
 use crate::kernel::attr::sample;
@@ -89,7 +91,7 @@ impl Count {
     }
 }
 
-fn integer(bytes: &[u8]) -> Option<i32> {
+pub(super) fn integer<T: FromStr>(bytes: &[u8]) -> Option<T> {
     std::str::from_utf8(bytes).ok()?.parse().ok()
 }
 

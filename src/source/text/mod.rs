@@ -353,8 +353,7 @@ impl Source for TextSource {
 
     fn next(&mut self, batch: &mut Batch) -> Result<Progress, SourceError> {
         if self.stopped {
-            batch.complete_until = Some(u64::MAX);
-            return Ok(Progress::End(EndReason::Stopped(format!("at line {} of {}", self.number, self.name))));
+            return Ok(batch.end(EndReason::Stopped(format!("at line {} of {}", self.number, self.name))));
         }
         let more = match self.format {
             TextFormat::Folded => self.folded(batch),
@@ -381,8 +380,7 @@ impl Source for TextSource {
                 self.counts.decimals
             ));
         }
-        batch.complete_until = Some(u64::MAX);
-        Ok(Progress::End(EndReason::Complete(self.name.clone())))
+        Ok(batch.end(EndReason::Complete(self.name.clone())))
     }
 }
 

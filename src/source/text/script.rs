@@ -10,6 +10,7 @@ use crate::session::DsoKind;
 use crate::source::{Batch, NamedFrame, NamedSample};
 
 use super::TextNames;
+use super::counts::integer;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ScriptHeader<'a> {
@@ -73,10 +74,6 @@ fn split_words(line: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     })
 }
 
-fn integer(bytes: &[u8]) -> Option<i64> {
-    std::str::from_utf8(bytes).ok()?.parse().ok()
-}
-
 /// Parses `12.000345` as nanoseconds; returns `None` for other text.
 pub(crate) fn seconds(bytes: &[u8]) -> Option<u64> {
     let dot = memchr::memchr(b'.', bytes)?;
@@ -84,7 +81,7 @@ pub(crate) fn seconds(bytes: &[u8]) -> Option<u64> {
     if whole.is_empty() || fraction.is_empty() || fraction.len() > 9 || !fraction.iter().all(u8::is_ascii_digit) {
         return None;
     }
-    let whole = u64::try_from(integer(whole)?).ok()?;
+    let whole = u64::try_from(integer::<i64>(whole)?).ok()?;
     let padded = (0..9).fold(0, |n, i| n * 10 + u64::from(fraction.get(i).map_or(0, |b| b - b'0')));
     whole.checked_mul(1_000_000_000)?.checked_add(padded)
 }
@@ -211,7 +208,7 @@ fn after<'a>(line: &'a [u8], list: &[(usize, &'a [u8])], mut next: usize, is_tim
     let is_address =
         |i: usize| list.get(i).is_some_and(|word| word.1.len() >= 6) && frame_from(line, list, i).is_some();
     let is_period = |i: usize| ends_event(i + 1) || is_address(i + 1) || !is_address(i);
-    if let Some(n) = list.get(next).and_then(|word| integer(word.1)).filter(|_| is_period(next)) {
+    if let Some(n) = list.get(next).and_then(|word| integer::<i64>(word.1)).filter(|_| is_period(next)) {
         header.period = u64::try_from(n).unwrap_or(1);
         next += 1;
     }
@@ -247,8 +244,8 @@ fn width(list: &[(usize, &[u8])], i: usize) -> usize {
 
 fn task(word: &[u8]) -> Option<(i32, i32)> {
     let (pid, tid) = match memchr::memchr(b'/', word) {
-        Some(slash) => (integer(&word[..slash])?, integer(&word[slash + 1..])?),
-        None => (integer(word)?, integer(word)?),
+        Some(slash) => (integer::<i64>(&word[..slash])?, integer::<i64>(&word[slash + 1..])?),
+        None => (integer::<i64>(word)?, integer::<i64>(word)?),
     };
     Some((i32::try_from(pid).ok()?, i32::try_from(tid).ok()?))
 }
@@ -256,7 +253,7 @@ fn task(word: &[u8]) -> Option<(i32, i32)> {
 /// Parses `[001]`.
 fn cpu(word: &[u8]) -> Option<u32> {
     let number = word.strip_prefix(b"[")?.strip_suffix(b"]")?;
-    integer(number).and_then(|number| u32::try_from(number).ok())
+    integer::<i64>(number).and_then(|number| u32::try_from(number).ok())
 }
 
 /// Returns the index of the word `pid` or `pid/tid` before the time, its numbers, and the CPU.

@@ -5,13 +5,13 @@
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::panic::PanicHookInfo;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::kernel::process::own_memory;
+pub(crate) use crate::kernel::process::own_memory::before_the_end;
 
 /// The result of a job, or a panic's message.
 type Outcome = Result<Box<dyn Any + Send>, String>;
@@ -99,16 +99,6 @@ fn is_inside() -> bool {
     INSIDE.get()
 }
 
-/// Runs before a panic's message is printed and the program ends.
-static LAST: OnceLock<fn()> = OnceLock::new();
-
-/// Registers a function to run when a panic or the end of memory ends the program.
-/// Then a command ends with a failure, not a crash.
-pub(crate) fn before_the_end(last: fn()) {
-    let _ = LAST.set(last);
-    own_memory::before_the_end(last);
-}
-
 /// Installs a hook that ends the program on every panic of an uncontained thread. No part runs on without another. The
 /// hook must not be replaced later: a failed reader never returns from it, and replacing it would wait for the reader.
 pub(crate) fn end_on_panic() {
@@ -117,7 +107,7 @@ pub(crate) fn end_on_panic() {
         if is_inside() {
             stand_still(info);
         }
-        let last = LAST.get();
+        let last = own_memory::last();
         last.iter().for_each(|last| last());
         before(info);
         if last.is_some() {

@@ -8,7 +8,7 @@ use crate::panel::stacks::Stack;
 use crate::panel::{Measure, Panel};
 use crate::profile::{FrameId, NodeId, Profile, RetainedStack, SymId};
 use crate::query::tree::symbol_stacks::name_in;
-use crate::session::{DsoKind, Session};
+use crate::session::{self, DsoKind, Session};
 
 use crate::units::kit::tables::stack_labels;
 use crate::units::kit::{ThreadNames, ViewState};
@@ -67,14 +67,14 @@ impl Moment<'_> {
     /// Returns the name of a thread's process, which is that of its main thread; the thread's own if it is unknown.
     pub fn program(&self, tid: i32) -> Arc<str> {
         let first = self.session.process_of(tid).filter(|pid| *pid != tid);
-        let name = first.map(|pid| (pid, self.comm(pid))).filter(|(pid, name)| !is_number_of(*pid, name));
+        let name = first.map(|pid| (pid, self.comm(pid))).filter(|(pid, name)| !session::is_unnamed(*pid, name));
         name.map_or_else(|| self.comm(tid), |(_, name)| name)
     }
 
     /// Returns `comm-tid`, or `:tid` for a thread without a name.
     pub fn task(&self, tid: i32) -> Arc<str> {
         let comm = self.comm(tid);
-        if is_number_of(tid, &comm) {
+        if session::is_unnamed(tid, &comm) {
             return comm;
         }
         format!("{comm}-{tid}").into()
@@ -184,11 +184,6 @@ fn shown_name(profile: &Profile, sym: SymId) -> FrameName {
         Some(text) => FrameName { text, ..name },
         None => name,
     }
-}
-
-/// Whether a thread's name is only its number.
-fn is_number_of(tid: i32, comm: &str) -> bool {
-    comm.strip_prefix(':').is_some_and(|rest| rest.parse() == Ok(tid))
 }
 
 #[cfg(test)]

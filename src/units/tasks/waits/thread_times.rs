@@ -50,6 +50,15 @@ impl ThreadTime {
         self.end.unwrap_or(now).min(now).saturating_sub(self.begin.max(start))
     }
 
+    /// Counts the time of what it does now.
+    fn add_current(&mut self, ns: u64) {
+        match self.doing {
+            Doing::Running => (self.ran, self.runs) = (self.ran + ns, self.runs + 1),
+            Doing::Runnable => (self.waited, self.delays) = (self.waited + ns, self.delays + 1),
+            Doing::Asleep | Doing::Unknown => {}
+        }
+    }
+
     fn turn(&mut self, to: Doing, time: u64) {
         (self.doing, self.since, self.is_assumed) = (to, time, false);
         if let Some(end) = &mut self.end {
@@ -247,11 +256,7 @@ impl ThreadTimes {
         let start = self.start;
         let Some(thread) = self.threads.get_mut(&tid).filter(|thread| thread.end.is_none()) else { return };
         let ns = if thread.counts { time.saturating_sub(thread.since.max(start)) } else { 0 };
-        match thread.doing {
-            Doing::Running => (thread.ran, thread.runs) = (thread.ran + ns, thread.runs + 1),
-            Doing::Runnable => (thread.waited, thread.delays) = (thread.waited + ns, thread.delays + 1),
-            Doing::Asleep | Doing::Unknown => {}
-        }
+        thread.add_current(ns);
         thread.end = Some(time);
         thread.turn(Doing::Unknown, time);
     }
@@ -306,11 +311,8 @@ impl ThreadTimes {
             let mut thread = *thread;
             let wall = thread.lived + thread.life(self.start, now);
             let ns = thread.end.unwrap_or(now).min(now).saturating_sub(thread.since.max(self.start));
-            match thread.doing {
-                _ if !thread.counts => {}
-                Doing::Running => (thread.ran, thread.runs) = (thread.ran + ns, thread.runs + 1),
-                Doing::Runnable => (thread.waited, thread.delays) = (thread.waited + ns, thread.delays + 1),
-                Doing::Asleep | Doing::Unknown => {}
+            if thread.counts {
+                thread.add_current(ns);
             }
             (*tid, thread, wall)
         })

@@ -37,7 +37,7 @@
 //! * `profile` owns session and profile, processes batches, and publishes answers by an atomic swap.
 //! * `symbols` looks up names and annotates functions; `lines` looks up inlined functions and lines; `fetch` downloads
 //!   debug files if servers are configured.
-//! * In a live session, `host` reads /proc ten times a second, `deadlocks` reads mutexes of processes, `containers`
+//! * In a live session, `host` reads /proc ten times a second, `locks` and `deadlocks` read waits of threads, `containers`
 //!   finds containers and their names, and `softirqs` reads its own tracepoints on request.
 //! * The main thread runs the interface, for which `input` reads the terminal.
 //!

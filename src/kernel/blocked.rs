@@ -50,8 +50,9 @@ fn one(pid: i32, tid: i32) -> Option<BlockedThread> {
 const WAITS: [i64; 2] = [0, 9];
 /// Operations that keep the owner in the futex: `FUTEX_LOCK_PI` and `FUTEX_LOCK_PI2`.
 const LOCKS: [i64; 2] = [6, 13];
-/// `FUTEX_PRIVATE_FLAG`.
+/// `FUTEX_PRIVATE_FLAG` and `FUTEX_CLOCK_REALTIME`.
 const PRIVATE: i64 = 128;
+const REAL_TIME: i64 = 256;
 /// The bits of a futex that contain its owner (`FUTEX_TID_MASK`).
 const OWNER_BITS: i64 = 0x3fff_ffff;
 /// glibc's mutexes have their owner so many bytes after the futex.
@@ -97,11 +98,57 @@ fn glibc_owner([lock, owner, users, kind]: [u64; 4]) -> Option<u64> {
     (lock == 2 && (1..1 << 22).contains(&users) && kind & !KINDS == 0).then_some(owner)
 }
 
+/// A wait that may be for a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LockWait {
+    /// A contended mutex.
+    Mutex(MutexWait),
+    /// A semaphore of glibc, or one of its condition variables, and the thread's stack pointer. Interpreters make locks
+    /// of them.
+    Semaphore {
+        /// The address of its futex.
+        address: u64,
+        /// The stack pointer.
+        stack: u64,
+    },
+}
+
+impl LockWait {
+    fn parse(line: &str) -> Option<Self> {
+        let of_semaphore = || {
+            let (_, [address, operation]) = call(line).filter(|(number, _)| *number == libc::SYS_futex)?;
+            let mut words = line.split_ascii_whitespace().skip(3);
+            let is_taken = operation as i64 & !(PRIVATE | REAL_TIME) == WAITS[1] && words.next()? == "0x0";
+            // The value is followed by three arguments.
+            let stack = u64::from_str_radix(words.nth(3)?.strip_prefix("0x")?, 16).ok()?;
+            is_taken.then_some(Self::Semaphore { address, stack })
+        };
+        MutexWait::parse(line).map(Self::Mutex).or_else(of_semaphore)
+    }
+
+    /// Returns the address of the futex.
+    pub(crate) fn address(&self) -> u64 {
+        match self {
+            Self::Mutex(mutex) => mutex.address,
+            Self::Semaphore { address, .. } => *address,
+        }
+    }
+}
+
+/// Returns the wait of a thread that may be for a lock.
+pub(crate) fn lock_wait(pid: i32, tid: i32) -> Option<LockWait> {
+    LockWait::parse(&system_call(pid, tid)?)
+}
+
+fn system_call(pid: i32, tid: i32) -> Option<String> {
+    String::from_utf8(procfs::read_short(&format!("/proc/{pid}/task/{tid}/syscall")).ok()?).ok()
+}
+
 /// Returns the mutex for which a thread sleeps: glibc and Rust's standard library mark a contended one by the value 2.
 /// Condition variables and semaphores, on which idle threads wait, use other values or operations, except for those of
 /// [`MutexWait::may_be_condition`].
 pub(crate) fn mutex_wait(pid: i32, tid: i32) -> Option<MutexWait> {
-    MutexWait::parse(std::str::from_utf8(&procfs::read_short(&format!("/proc/{pid}/task/{tid}/syscall")).ok()?).ok()?)
+    MutexWait::parse(&system_call(pid, tid)?)
 }
 
 /// Parses name (any bytes, also parentheses), state, flags and last CPU from a line of /proc/PID/stat.
@@ -188,6 +235,21 @@ mod tests {
         assert_eq!([wait("0x80", "0x0"), wait("0x81", "0x2"), wait("0x189", "0x2")], [None; 3]);
         assert_eq!(MutexWait::parse("running"), None);
         assert_eq!(MutexWait::parse("7 0x0 0x80 0x2 0x0 0x0 0x0 0x1 0x2"), None);
+    }
+
+    /// The line of a thread that waits for a lock of CPython 3.11.
+    #[test]
+    fn a_semaphore_may_be_a_lock() {
+        let wait = |operation: &str, value: &str| {
+            let rest = "0x0 0x0 0xffffffff 0x7fb8df22a950 0x7fb8df8a3f16";
+            LockWait::parse(&format!("{} 0x563a9b3d0340 {operation} {value} {rest}", libc::SYS_futex))
+        };
+        let semaphore = Some(LockWait::Semaphore { address: 0x563a_9b3d_0340, stack: 0x7fb8_df22_a950 });
+        assert_eq!([wait("0x189", "0x0"), wait("0x89", "0x0"), wait("0x9", "0x0")], [semaphore; 3]);
+        assert_eq!([wait("0x189", "0x3"), wait("0x80", "0x0")], [None; 2]);
+        let mutex = LockWait::Mutex(MutexWait::staged(0x563a_9b3d_0340, false));
+        assert_eq!(wait("0x80", "0x2"), Some(mutex));
+        assert_eq!(LockWait::parse("202 0x7f00 0x189 0x0"), None);
     }
 
     #[test]

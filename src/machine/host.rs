@@ -319,7 +319,7 @@ fn interval_ns(interval: Duration) -> u64 {
 
 /// Returns the length of an interval: up to a fifth more than the chosen one, each time another. Readings in step with a
 /// program would always see the same part of what it does periodically, such as a mutex held for 60 ms of each 200.
-fn varied_ns(nth: u64, interval: u64) -> u64 {
+pub(super) fn varied_ns(nth: u64, interval: u64) -> u64 {
     /// 2^64 divided by the golden ratio: multiples of it are spread evenly (Knuth, TAOCP volume 3, section 6.4).
     const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
     const PARTS: u64 = 1 << 10;

@@ -1,12 +1,10 @@
-//! The processes of the running machine between two readings of /proc: CPU time, waits for a CPU, page faults, growth,
-//! and the threads that wait for a contended mutex.
+//! The processes of the running machine between two readings of /proc: CPU time, waits for a CPU, page faults, growth.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use crate::kernel::blocked::MutexWait;
 use crate::kernel::host::ticks_per_second;
-use crate::kernel::{blocked, monotonic_ns, procfs, thread_cpu_ns};
+use crate::kernel::{monotonic_ns, procfs, thread_cpu_ns};
 use crate::panel::row_order::arrange_by_key;
 use crate::session::machine::resources::{self, ProcessCounters};
 
@@ -18,10 +16,6 @@ const DUTY: u64 = 80;
 const MAX_PROCESSES: usize = 8000;
 const MAX_THREADS: usize = 400;
 const MAX_THREADS_OF_ONE: usize = 64;
-/// The limit of sleeping threads whose system call is read each time.
-const MAX_ASLEEP: usize = 128;
-/// The limit of mutexes that are remembered for each process.
-const MAX_MUTEXES: usize = 64;
 /// The number of processes that are kept by each figure.
 const KEPT: usize = 4;
 
@@ -53,8 +47,6 @@ pub struct ProcessUse {
     pub(crate) io: u64,
     /// Nanoseconds of CPU time of its children that ended.
     pub(crate) children_ns: u64,
-    /// Its threads that wait for a contended mutex at the end of the interval.
-    pub(crate) locked: u32,
     pub(crate) threads: u32,
 }
 
@@ -73,8 +65,6 @@ struct Known {
     waits: Option<(u64, u64)>,
     io: Option<u64>,
     growing: u32,
-    /// The newest mutexes for which its threads waited.
-    mutexes: VecDeque<u64>,
 }
 
 /// The processes since the last reading.
@@ -86,18 +76,19 @@ pub(crate) struct ProcessWatch {
     due: u64,
     /// Processes that are kept regardless of their figures.
     followed: Vec<i32>,
-}
-
-/// The budget of one reading.
-struct Budget {
-    threads: usize,
-    asleep: usize,
+    /// Processes with several threads that ran in the last interval.
+    active: Vec<i32>,
 }
 
 impl ProcessWatch {
     /// Keeps these processes regardless of their figures.
     pub(crate) fn follow(&mut self, processes: Vec<i32>) {
         self.followed = processes;
+    }
+
+    /// Returns the followed processes, and those with several threads that ran in the last interval.
+    pub(crate) fn active(&self) -> Vec<i32> {
+        self.active.clone()
     }
 
     /// Returns the processes with the largest figures since the last reading, and its length in nanoseconds; `None` if
@@ -110,7 +101,8 @@ impl ProcessWatch {
         let cpu_before = thread_cpu_ns();
         let own = std::process::id() as i32;
         let span = before.saturating_sub(std::mem::replace(&mut self.read_at, before));
-        let mut budget = Budget { threads: MAX_THREADS, asleep: MAX_ASLEEP };
+        let mut budget = MAX_THREADS;
+        self.active.clone_from(&self.followed);
         let (mut seen, mut list) = (BTreeSet::new(), Vec::<ProcessUse>::new());
         let is_first = self.known.is_empty();
         for pid in procfs::processes_as_listed().filter(|pid| *pid != own).take(MAX_PROCESSES) {
@@ -130,7 +122,7 @@ impl ProcessWatch {
         (!is_first).then_some((list, span))
     }
 
-    fn update(&mut self, pid: i32, comm: &[u8], now: ProcessCounters, budget: &mut Budget) -> Option<ProcessUse> {
+    fn update(&mut self, pid: i32, comm: &[u8], now: ProcessCounters, budget: &mut usize) -> Option<ProcessUse> {
         let known = self.known.get_mut(&pid).filter(|known| known.counters.start == now.start);
         let Some(known) = known else {
             let comm: Arc<str> = String::from_utf8_lossy(comm).into();
@@ -141,7 +133,6 @@ impl ProcessWatch {
                 waits: None,
                 io: None,
                 growing: 0,
-                mutexes: VecDeque::new(),
             };
             let used = ProcessUse {
                 cpu_ns: nanoseconds(now.ticks),
@@ -195,8 +186,8 @@ impl ProcessWatch {
             used.io = io.zip(known.io).map_or(0, |(now, then): (u64, u64)| now.saturating_sub(then));
             known.io = io.or(known.io);
         }
-        if now.threads > 1 && is_active {
-            used.locked = again(&mut known.mutexes, &contended(&mutex_waits(pid, budget)));
+        if now.threads > 1 && is_active && !self.active.contains(&pid) {
+            self.active.push(pid);
         }
         Some(used)
     }
@@ -224,52 +215,23 @@ fn nanoseconds(ticks: u64) -> u64 {
 }
 
 /// Returns the waits for a CPU of a process's threads in nanoseconds, and the number of their time slices.
-fn waits(pid: i32, threads: u64, budget: &mut Budget) -> Option<(u64, u64)> {
+fn waits(pid: i32, threads: u64, budget: &mut usize) -> Option<(u64, u64)> {
     let of = |path: String| resources::schedstat(&procfs::read_short(&path).ok()?);
     if threads <= 1 {
         return of(format!("/proc/{pid}/schedstat")).map(|[_, delay, slices]| (delay, slices));
     }
     let tids = procfs::threads(pid);
-    if tids.len() > budget.threads.min(MAX_THREADS_OF_ONE) {
+    if tids.len() > (*budget).min(MAX_THREADS_OF_ONE) {
         return None;
     }
-    budget.threads -= tids.len();
+    *budget -= tids.len();
     let all = tids.into_iter().filter_map(|tid| of(format!("/proc/{pid}/task/{tid}/schedstat")));
     Some(all.fold((0, 0), |sum, [_, delay, slices]| (sum.0 + delay, sum.1 + slices)))
 }
 
-/// Returns the waits of a process's threads for mutexes now.
-fn mutex_waits(pid: i32, budget: &mut Budget) -> Vec<MutexWait> {
-    let tids = procfs::threads(pid);
-    let n = tids.len().min(budget.asleep);
-    budget.asleep -= n;
-    tids.into_iter().take(n).filter_map(|tid| blocked::mutex_wait(pid, tid)).collect()
-}
-
-/// Returns the mutexes of a process's waits, one for each thread. A wait that may be for a condition variable counts if
-/// another thread waits for the same: the idle threads of a pool often have one each.
-fn contended(waits: &[MutexWait]) -> Vec<u64> {
-    let threads = |address| waits.iter().filter(|other| other.address == address).count();
-    let counts = waits.iter().filter(|wait| !wait.may_be_condition || threads(wait.address) > 1);
-    counts.map(|wait| wait.address).collect()
-}
-
-/// Returns how many of these waits are for mutexes that were waited for at an earlier reading, and remembers all. A
-/// program that starts waits for many mutexes for a moment, each once.
-fn again(known: &mut VecDeque<u64>, waits: &[u64]) -> u32 {
-    let n = waits.iter().filter(|address| known.contains(address)).count();
-    for address in waits {
-        if !known.contains(address) {
-            known.push_back(*address);
-        }
-    }
-    known.drain(..known.len().saturating_sub(MAX_MUTEXES));
-    n as u32
-}
-
 /// Returns the processes that are followed or among the largest by any figure, by their ids.
 fn largest(list: Vec<ProcessUse>, followed: &[i32]) -> Vec<ProcessUse> {
-    let figures: [fn(&ProcessUse) -> u64; 10] = [
+    let figures: [fn(&ProcessUse) -> u64; 9] = [
         |one| one.cpu_ns,
         |one| one.delay_ns,
         |one| one.slices,
@@ -280,7 +242,6 @@ fn largest(list: Vec<ProcessUse>, followed: &[i32]) -> Vec<ProcessUse> {
         // A leak is kept also while programs that just start grow faster.
         |one| u64::from(one.growing),
         |one| one.children_ns,
-        |one| u64::from(one.locked),
     ];
     let mut kept: BTreeSet<usize> = (0..list.len()).filter(|at| followed.contains(&list[*at].pid)).collect();
     for figure in figures {
@@ -316,29 +277,6 @@ mod tests {
             (one.delay_ns, one.children_ns)
         };
         assert_eq!((of(599, 1), of(599, 3), of(9, 3), of(599, 0)), ((10, 10), (30, 10), (9, 10), (10, 10)));
-    }
-
-    /// Rust's condition variables may wait with the value of a contended mutex.
-    #[test]
-    fn idle_threads_of_a_pool_do_not_wait_for_a_mutex() {
-        let pool: Vec<MutexWait> = (0..4).map(|at| MutexWait::staged(0x1000 + 64 * at, true)).collect();
-        assert_eq!(contended(&pool), [0u64; 0]);
-        let lock = MutexWait::staged(0x7f00, true);
-        assert_eq!(contended(&[lock, pool[0], lock]), [0x7f00; 2]);
-        assert_eq!(contended(&[MutexWait::staged(0x7f00, false)]), [0x7f00]);
-    }
-
-    /// A browser that starts, read twice: three threads wait, each for a mutex of its own.
-    #[test]
-    fn a_mutex_is_contended_if_threads_wait_for_it_again() {
-        let count = |readings: &[&[u64]]| {
-            let mut known = VecDeque::new();
-            readings.iter().map(|waits| again(&mut known, waits)).collect::<Vec<_>>()
-        };
-        assert_eq!(count(&[&[1, 2], &[3]]), [0, 0]);
-        assert_eq!(count(&[&[7, 7, 7], &[7, 7, 9], &[], &[7]]), [0, 2, 0, 1], "between other readings, too");
-        let many: Vec<u64> = (0..500).collect();
-        assert_eq!(count(&[&many, &many[..10], &many[490..]]), [0, 0, 10], "few are remembered");
     }
 
     #[test]

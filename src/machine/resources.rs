@@ -13,6 +13,7 @@ use crate::session::machine::{Pressure, Stat, Ticks};
 
 use super::deadlocks::{Deadlock, DeadlockWatch};
 use super::listeners::{FullQueue, ListenWatch};
+use super::lock_waits::{LockLooks, LockWatch};
 use super::memory_limits::{MemoryGroup, MemoryLimits};
 use super::processes::{ProcessUse, ProcessWatch};
 
@@ -88,6 +89,8 @@ pub struct Resources {
     /// The processes with the largest figures, and the time that these cover.
     pub processes: Vec<ProcessUse>,
     pub(crate) processes_ns: u64,
+    /// The waits for contended locks.
+    pub(crate) locks: LockLooks,
     /// The deadlocks that were known at the end of the interval.
     pub(crate) deadlocks: Vec<Deadlock>,
 }
@@ -145,6 +148,7 @@ pub(crate) struct ResourceWatch {
     whole: HashMap<String, bool>,
     sys_block: PathBuf,
     processes: ProcessWatch,
+    locks: LockWatch,
     deadlocks: DeadlockWatch,
     limits: MemoryLimits,
     listeners: ListenWatch,
@@ -176,6 +180,7 @@ impl ResourceWatch {
             whole: HashMap::new(),
             sys_block: roots.sys.join("class/block"),
             processes: ProcessWatch::default(),
+            locks: LockWatch::default(),
             deadlocks: DeadlockWatch::default(),
             limits: MemoryLimits::here(),
             listeners: ListenWatch::default(),
@@ -222,6 +227,7 @@ impl ResourceWatch {
             full_queue: self.listeners.read(are_dropped),
             processes,
             processes_ns,
+            locks: self.locks.read(self.processes.active()),
             deadlocks: self.deadlocks.read(at),
         };
         (self.before.at, self.before.ticks) = (at, ticks);

@@ -60,9 +60,9 @@ const OTHERS: f64 = 0.1;
 /// The minimum share of the time for which the threads of a process sleep, and the maximum of CPUs that it uses.
 const ASLEEP: f64 = 0.8;
 const MOST_CPU: f64 = 0.5;
-/// Threads of a process that wait for mutexes on average: a mutex that is held for a third of the time is seen in few of
-/// ten readings.
+/// Threads of a process that wait for locks on average, and the minimum number of looks.
 const LOCKED: f64 = 0.3;
+const LOOKS: u64 = 5;
 
 pub(super) fn throttled(totals: &Totals<'_>) -> Option<MachineFinding> {
     let is_sampled = |name: &str| totals.sampled.iter().any(|one| one.container.as_deref() == Some(name));
@@ -274,22 +274,24 @@ pub(super) fn deadlock(totals: &Totals<'_>) -> Option<MachineFinding> {
 }
 
 pub(super) fn locks(totals: &Totals<'_>) -> Option<MachineFinding> {
-    let looks = totals.looks.max(1) as f64;
-    let worst = totals.processes.iter().max_by_key(|one| (one.locked, std::cmp::Reverse(one.used.pid)))?;
-    let waiting = worst.locked as f64 / looks;
-    if waiting < totals.limit(LOCKED) {
+    let (looks, processes) = (totals.locks.looks, &totals.locks.processes);
+    let worst = processes.values().max_by_key(|one| (one.waiting, std::cmp::Reverse(one.pid)))?;
+    let waiting = worst.waiting as f64 / looks.max(1) as f64;
+    if waiting < totals.limit(LOCKED) || looks < LOOKS {
         return None;
     }
-    let used = &worst.used;
     // Some of them have ended since.
-    let threads = used.threads.max(waiting.ceil() as u32);
-    let figure = format!("{waiting:.1} of its {threads} threads wait for a mutex");
+    let threads = worst.threads.max(waiting.ceil() as u32);
+    let lock = if worst.is_python { "lock of Python" } else { "mutex" };
+    let figure = format!("{waiting:.1} of its {threads} threads wait for a {lock}");
     let weight = 0.75 + 0.05 * waiting;
     let finding =
-        MachineFinding::new(Cause::Locks, Severity::Look, weight, figure, Look::unit("locks", Some(used.pid)));
+        MachineFinding::new(Cause::Locks, Severity::Look, weight, figure, Look::unit("locks", Some(worst.pid)));
     let finding = MachineFinding { confidence: Confidence::Likely, ..finding };
-    let evidence = format!("likely a contended lock: average of {} readings", totals.looks);
-    Some(finding.by(format!("{} {}", used.name(), used.pid)).shown_by(evidence))
+    let evidence = format!("likely a contended lock: average of {looks} looks");
+    let holders = totals.holders(worst);
+    let holders = if holders.is_empty() { holders } else { format!(", held by {holders}") };
+    Some(finding.by(format!("{} {}{holders}", worst.name, worst.pid)).shown_by(evidence))
 }
 
 pub(super) fn asleep(totals: &Totals<'_>) -> Option<MachineFinding> {

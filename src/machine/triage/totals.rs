@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::machine::deadlocks::Deadlock;
 use crate::machine::listeners::FullQueue;
+use crate::machine::lock_waits::{LockLooks, LockedProcess};
 use crate::machine::memory_limits::MemoryGroup;
 use crate::machine::processes::ProcessUse;
 use crate::machine::resources::{MemoryUse, NetworkCounts, Resources};
@@ -24,8 +25,6 @@ pub(crate) struct ProcessTotal {
     pub(crate) seen: u32,
     /// The time that these cover, in nanoseconds.
     pub(crate) seen_ns: u64,
-    /// The sum of its threads that waited for a contended mutex, and the looks.
-    pub(crate) locked: u64,
 }
 
 /// Returns the groups that were throttled in these intervals with their means, the worst first.
@@ -76,6 +75,8 @@ pub struct Totals<'a> {
     pub(crate) processes: Vec<ProcessTotal>,
     /// The time that the figures of processes cover.
     pub(crate) process_seconds: f64,
+    /// The waits for contended locks.
+    pub(crate) locks: LockLooks,
     /// The deadlocks at the end.
     pub(crate) deadlocks: Vec<Deadlock>,
     /// Whether only some processes count, so that figures of the whole machine do not.
@@ -124,6 +125,7 @@ impl<'a> Totals<'a> {
                 known.1 = known.1.plus(&network.counts);
             }
             out.full_queue = one.full_queue.clone().or(out.full_queue);
+            out.locks.add(&one.locks);
             out.looks += usize::from(one.processes_ns > 0);
             out.process_seconds += one.processes_ns as f64 / 1e9;
             for process in one.processes.iter().filter(|process| scope.is_none_or(|pids| pids.contains(&process.pid))) {
@@ -142,8 +144,9 @@ impl<'a> Totals<'a> {
             scope.is_none_or(|pids| pid.is_some_and(|pid| pids.contains(pid)))
         };
         out.full_queue = out.full_queue.filter(is_mine);
-        if scope.is_some() {
-            out.networks.retain(|pid, _| pid.is_some_and(|pid| scope.is_some_and(|pids| pids.contains(&pid))));
+        if let Some(pids) = scope {
+            out.locks.processes.retain(|pid, _| pids.contains(pid));
+            out.networks.retain(|pid, _| pid.is_some_and(|pid| pids.contains(&pid)));
         }
         out
     }
@@ -218,6 +221,24 @@ impl<'a> Totals<'a> {
         }
         let one = |(name, n): &(&str, usize)| if *n > 1 { format!("{name} ×{n}") } else { (*name).to_owned() };
         names.iter().take(NAMED).map(one).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Returns the threads that held the contended locks of a process, each with the percentage of the waits for it.
+    pub(crate) fn holders(&self, one: &LockedProcess) -> String {
+        let mut list: BTreeMap<&Arc<str>, (u64, Vec<i32>)> = BTreeMap::new();
+        for ((name, tid), waits) in &one.holders {
+            let known = list.entry(name).or_default();
+            (known.0, known.1) = (known.0 + waits, [&known.1[..], &[*tid]].concat());
+        }
+        let all: u64 = list.values().map(|(waits, _)| waits).sum();
+        let mut list: Vec<(&Arc<str>, (u64, Vec<i32>))> = list.into_iter().collect();
+        arrange_by_key(&mut list, |(name, (waits, _))| (std::cmp::Reverse(*waits), (*name).clone()));
+        let text = |(name, (waits, tids)): &(&Arc<str>, (u64, Vec<i32>))| {
+            let who = if let [tid] = tids[..] { format!("{tid}") } else { format!("×{}", tids.len()) };
+            format!("{name} {who} ({:.0} %)", 100.0 * *waits as f64 / all.max(1) as f64)
+        };
+        let most = list.first().map_or(0, |(_, (waits, _))| *waits);
+        list.iter().filter(|(_, (waits, _))| *waits * 4 >= most).take(2).map(text).collect::<Vec<_>>().join(", ")
     }
 
     pub(crate) fn pressure_of(&self, name: &str) -> (f64, f64) {
@@ -310,7 +331,6 @@ impl ProcessTotal {
         sum.children_ns += one.children_ns;
         self.seen += 1;
         self.seen_ns += length;
-        self.locked += u64::from(one.locked);
     }
 }
 

@@ -15,7 +15,8 @@ const LEAST: f64 = 0.2;
 /// The kernel accounts CPU time in ticks of this length, which are the samples of the test.
 const TICK_NS: u64 = 10_000_000;
 
-pub(super) fn changed(before: &Totals<'_>, now: &Totals<'_>) -> Option<MachineFinding> {
+/// Compares with the figures of an earlier time, of which `words` is the name.
+pub(super) fn changed(before: &Totals<'_>, now: &Totals<'_>, words: &str) -> Option<MachineFinding> {
     if before.process_seconds <= 0.0 || now.process_seconds <= 0.0 {
         return None;
     }
@@ -40,9 +41,9 @@ pub(super) fn changed(before: &Totals<'_>, now: &Totals<'_>) -> Option<MachineFi
     }
     arrange(&mut rows, |a, b| b.0.abs().total_cmp(&a.0.abs()).then_with(|| a.1.cmp(&b.1)));
     let sum: f64 = rows.iter().map(|(delta, _)| delta).sum();
-    let words: Vec<String> = rows.into_iter().take(3).map(|(_, text)| text).collect();
+    let programs: Vec<String> = rows.into_iter().take(3).map(|(_, text)| text).collect();
     let figure = format!("{sum:+.2} CPUs");
     let finding = || MachineFinding::new(Cause::Changed, Severity::Look, 0.2, figure, Look::Compare);
-    let evidence = format!("against the {:.0} s before", before.seconds);
-    (!words.is_empty()).then(|| finding().by(words.join(", ")).shown_by(evidence))
+    let evidence = format!("against the {:.0} s {words}", before.seconds);
+    (!programs.is_empty()).then(|| finding().by(programs.join(", ")).shown_by(evidence))
 }

@@ -366,6 +366,8 @@ pub struct TriageInput<'a> {
     pub is_narrowed: bool,
     /// The processes of the session's target, with or without samples.
     pub target: &'a [i32],
+    /// The time that changes are against, on the same clock: without it, the same length before.
+    pub baseline: Option<(u64, u64)>,
     /// The previous findings about the present: they end only well below the limits at which they began.
     pub before: &'a [MachineFinding],
 }
@@ -373,7 +375,17 @@ pub struct TriageInput<'a> {
 impl<'a> TriageInput<'a> {
     /// Returns the input about the whole machine in a range, without facts from samples.
     pub(crate) fn new(history: &'a ResourceHistory, range: (u64, u64)) -> Self {
-        Self { history, range, cpus: &[], processes: &[], is_narrowed: false, target: &[], before: &[] }
+        Self { history, range, cpus: &[], processes: &[], is_narrowed: false, target: &[], baseline: None, before: &[] }
+    }
+
+    /// Returns the time that changes are against, and its name: the baseline if it ends before the range, or the same
+    /// length before if there are figures of it.
+    fn earlier(&self) -> Option<((u64, u64), &'static str)> {
+        let length = self.range.1.saturating_sub(self.range.0);
+        let before = (self.range.0.saturating_sub(length), self.range.0);
+        let baseline = self.baseline.filter(|(_, until)| *until <= self.range.0);
+        let is_kept = self.history.start().is_some_and(|start| start <= before.0);
+        baseline.map(|range| (range, "of the baseline")).or_else(|| is_kept.then_some((before, "before")))
     }
 
     /// Returns the figures of a range, of the selected processes.
@@ -435,12 +447,10 @@ pub fn findings(input: &TriageInput<'_>) -> Vec<MachineFinding> {
     list.extend(
         input.cpus.iter().filter(is_cpu).map(|found| (None, MachineFinding { since: input.range.0, ..found.into() })),
     );
-    let length = input.range.1.saturating_sub(input.range.0);
-    let earlier = (input.range.0.saturating_sub(length), input.range.0);
-    if input.history.start().is_some_and(|start| start <= earlier.0) {
+    if let Some((earlier, words)) = input.earlier() {
         let before = input.totals(earlier);
         list.extend(
-            found(&|now: &Totals<'_>| changed::changed(&before, now))
+            found(&|now: &Totals<'_>| changed::changed(&before, now, words))
                 .map(|found| (None, MachineFinding { since: input.range.0, ..found })),
         );
     }

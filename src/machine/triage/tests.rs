@@ -368,6 +368,15 @@ fn changes_are_against_the_same_time_before() {
     assert_eq!((found.cause, &*found.culprit), (Cause::Changed, "+php 0.60 CPUs, -nginx 0.50 CPUs"));
     let same = history(&busy("nginx", SECOND / 2), &busy("nginx", SECOND * 52 / 100));
     assert_eq!(found_in(&same, &[], false), []);
+    // A baseline that was marked before has precedence, unless it reaches into the range.
+    let long = (0..5).map(|_| busy("php", SECOND / 10)()).chain((0..30).map(|_| busy("php", SECOND * 6 / 10)()));
+    let long = seconds(long);
+    let against = |baseline| {
+        let input = TriageInput { baseline: Some(baseline), ..TriageInput::new(&long, present(&long)) };
+        findings(&input).into_iter().map(|one| (one.culprit, one.evidence)).collect::<Vec<_>>()
+    };
+    let grown = ("+php 0.50 CPUs".to_owned(), "against the 5 s of the baseline".to_owned());
+    assert_eq!((against((0, 5 * SECOND)), against((0, 30 * SECOND))), (vec![grown], vec![]));
 }
 
 #[test]

@@ -81,9 +81,13 @@ impl Model {
 
     /// Returns the selected range on the session's clock.
     pub(crate) fn clock_range(&self) -> Option<(u64, u64)> {
+        self.selection.range().map(|range| self.on_clock(range))
+    }
+
+    /// Returns a range since the start of the session on the session's clock.
+    pub(crate) fn on_clock(&self, (from, until): (u64, u64)) -> (u64, u64) {
         let start = self.context.answer.start;
-        let range = self.selection.range();
-        range.map(|(from, until)| (start.saturating_add(from), start.saturating_add(until)))
+        (start.saturating_add(from), start.saturating_add(until))
     }
 
     /// Sets a theme by name, or opens the theme prompt.

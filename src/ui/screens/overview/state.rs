@@ -56,6 +56,7 @@ impl OverviewState {
             processes: &answer.view.processes,
             is_narrowed: is_narrowed(model),
             target,
+            baseline: model.selection.baseline_range().map(|range| model.on_clock(range)),
             before: if range.is_none() && filter == before_filter { &before } else { &[] },
             ..TriageInput::new(history, range.unwrap_or_else(|| triage::present(history)))
         };

@@ -89,13 +89,14 @@ impl App {
         }
     }
 
-    /// Compares the present, or the selected range, with the same time before.
+    /// Compares the present, or the selected range, with the baseline if that ends before it, or the same time before.
     fn compare_with_before(&mut self) {
         let now = self.model.context.elapsed_ns();
         let (from, until) = self.model.selection.range().unwrap_or((now.saturating_sub(WINDOW_NS), now));
         let length = until.saturating_sub(from);
+        let marked = self.model.selection.baseline_range().filter(|(_, end)| *end <= from);
         self.model.go_to_range((from, until));
-        self.model.compare_range((from.saturating_sub(length), from));
+        self.model.compare_range(marked.unwrap_or((from.saturating_sub(length), from)));
         self.model.frame.tab = Tab::Top;
     }
 }

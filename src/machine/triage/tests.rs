@@ -487,8 +487,12 @@ fn a_selected_process_that_sleeps_leads_to_its_waits() {
     let text = "waits: waits 95 % of the time; client 5; on a CPU 4 %, waiting for one 1 %: samples show no sleep";
     assert_eq!((&*list[0].text(), list[0].look.command()), (text, "perfprof-tui waits -p 5".to_owned()));
     // Figures of the whole machine are left out.
-    assert_eq!(calm(&input).join(", "), "0.04 CPUs used, 0.01 waiting for a CPU");
+    assert_eq!(calm(&input).join(", "), "0.04 CPUs used, 0.01 waiting for a CPU, 0.95 threads asleep");
     assert_eq!(findings(&TriageInput { is_narrowed: false, ..input }), []);
+    let server = process(5, "server", |one| (one.threads, one.resident, one.io) = (4, 48_000_000, 1_200_000));
+    let history = seconds(vec![Resources { processes: vec![server], ..calm_second() }; 10]);
+    let words = "0.00 CPUs used, 0.00 waiting for a CPU, 4.00 threads asleep, 48.0 MB resident, 1.2 MB/s of disks";
+    assert_eq!(calm(&TriageInput { history: &history, ..input }).join(", "), words);
 }
 
 /// The compilers of `make` end before they have figures in each interval.

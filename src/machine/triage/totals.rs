@@ -10,6 +10,7 @@ use crate::machine::memory_limits::MemoryGroup;
 use crate::machine::processes::ProcessUse;
 use crate::machine::resources::{MemoryUse, NetworkCounts, Resources};
 use crate::panel::row_order::{arrange, arrange_by_key};
+use crate::panel::unit::bytes;
 use crate::query::rows::busiest::ProcessSamples;
 use crate::session::machine::quota::ThrottledGroup;
 use crate::session::machine::resources::DiskCounters;
@@ -275,13 +276,20 @@ impl<'a> Totals<'a> {
         if self.processes.is_empty() || self.process_seconds <= 0.0 {
             return Vec::new();
         }
-        let cpus = |of: fn(&ProcessUse) -> u64| {
-            self.per_second(self.processes.iter().fold(0, |sum, one| sum + of(&one.used))) / 1e9
-        };
-        vec![
-            format!("{:.2} CPUs used", cpus(|one| one.cpu_ns)),
-            format!("{:.2} waiting for a CPU", cpus(|one| one.delay_ns)),
-        ]
+        let sum = |of: fn(&ProcessUse) -> u64| self.processes.iter().fold(0, |sum, one| sum + of(&one.used));
+        let [used, waiting] = [sum(|one| one.cpu_ns), sum(|one| one.delay_ns)].map(|ns| self.per_second(ns) / 1e9);
+        // Processes that started or ended count for their part of the time.
+        let part = |one: &ProcessTotal| one.seen_ns as f64 / 1e9 / self.process_seconds;
+        let threads: f64 = self.processes.iter().map(|one| f64::from(one.used.threads) * part(one)).sum();
+        let mut parts = vec![
+            format!("{used:.2} CPUs used"),
+            format!("{waiting:.2} waiting for a CPU"),
+            format!("{:.2} threads asleep", (threads - used - waiting).max(0.0)),
+        ];
+        let (resident, io) = (sum(|one| one.resident), self.per_second(sum(|one| one.io)) as u64);
+        parts.extend((resident > 0).then(|| format!("{} resident", bytes(resident))));
+        parts.extend((io > 0).then(|| format!("{}/s of disks", bytes(io))));
+        parts
     }
 }
 

@@ -282,13 +282,13 @@ pub(super) fn locks(totals: &Totals<'_>) -> Option<MachineFinding> {
     }
     // Some of them have ended since.
     let threads = worst.threads.max(waiting.ceil() as u32);
-    let lock = if worst.is_python { "lock of Python" } else { "mutex" };
-    let figure = format!("{waiting:.1} of its {threads} threads wait for a {lock}");
+    let (lock, of_python) = if worst.is_python { ("lock", " of Python") } else { ("mutex", "") };
+    let figure = format!("{waiting:.1} of {threads} threads wait for a {lock}");
     let weight = 0.75 + 0.05 * waiting;
     let finding =
         MachineFinding::new(Cause::Locks, Severity::Look, weight, figure, Look::unit("locks", Some(worst.pid)));
     let finding = MachineFinding { confidence: Confidence::Likely, ..finding };
-    let evidence = format!("likely a contended lock: average of {looks} looks");
+    let evidence = format!("likely a contended lock{of_python}: average of {looks} looks");
     let holders = totals.holders(worst);
     let holders = if holders.is_empty() { holders } else { format!(", held by {holders}") };
     Some(finding.by(format!("{} {}{holders}", worst.name, worst.pid)).shown_by(evidence))

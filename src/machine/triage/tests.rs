@@ -196,7 +196,7 @@ fn threads_that_wait_for_a_mutex_are_likely_a_contended_lock() {
     let found = only(Cause::Locks, |one| one.locks = looks(workers()));
     assert_eq!(
         found.text(),
-        "locks: 1.2 of its 7 threads wait for a mutex; offcpu 5, held by log-flush 9 (100 %); likely a contended lock: \
+        "locks: 1.2 of 7 threads wait for a mutex; offcpu 5, held by log-flush 9 (100 %); likely a contended lock: \
          average of 90 looks"
     );
     assert_eq!((found.confidence, found.look.key()), (Confidence::Likely, "M locks".to_owned()));
@@ -206,7 +206,8 @@ fn threads_that_wait_for_a_mutex_are_likely_a_contended_lock() {
     let found = only(Cause::Locks, |one| {
         one.locks = looks(LockedProcess { is_python: true, ..of("app.py", 7, 44, &[]) });
     });
-    assert_eq!((&*found.figure, &*found.culprit), ("4.9 of its 7 threads wait for a lock of Python", "app.py 5"));
+    assert_eq!((&*found.figure, &*found.culprit), ("4.9 of 7 threads wait for a lock", "app.py 5"));
+    assert_eq!(found.evidence, "likely a contended lock of Python: average of 90 looks");
     assert_eq!(reported(|one| one.locks = looks(of("nginx", 4, 2, &[]))), [], "a short wait now and then");
     // Of a selection, only its processes count.
     let history = seconds(vec![Resources { locks: looks(workers()), ..calm_second() }; 10]);

@@ -37,8 +37,9 @@
 //! * `profile` owns session and profile, processes batches, and publishes answers by an atomic swap.
 //! * `symbols` looks up names and annotates functions; `lines` looks up inlined functions and lines; `fetch` downloads
 //!   debug files if servers are configured.
-//! * In a live session, `host` reads /proc ten times a second, `locks` and `deadlocks` read waits of threads, `containers`
-//!   finds containers and their names, and `softirqs` reads its own tracepoints on request.
+//! * In a live session, `host` reads /proc ten times a second, `locks` and `deadlocks` read the waits of threads,
+//!   `containers` finds containers and their names. `culprits` and `softirqs` read their own tracepoints: the first for a
+//!   moment if connections fail, the other one on request.
 //! * The main thread runs the interface, for which `input` reads the terminal.
 //!
 //! The interface and sampling never wait for each other. A thread that reads foreign files does so in a second thread

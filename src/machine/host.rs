@@ -13,6 +13,7 @@ use crate::kernel::{monotonic_ns, procfs, thread_cpu_ns};
 use crate::machine::sampler::{CpuSampler, HostView, SlowReadings};
 use crate::session::machine::{Matrix, Pressure, Stat, Topology, proc};
 
+use super::pace::varied_ns;
 use super::quotas::Quotas;
 use super::resources::{ResourceWatch, SlowFigures};
 use super::triage::{present, totals};
@@ -149,7 +150,8 @@ impl HostWatch {
         let mut view = self.cpus.cut(at, &self.slow);
         let since = std::mem::replace(&mut self.quotas_at, at);
         let throttled = self.quotas.read(at.saturating_sub(since) as f64 / 1e9);
-        let figures = SlowFigures { pressure: &view.pressure, throttled: &throttled };
+        let timers = view.timer_rates();
+        let figures = SlowFigures { pressure: &view.pressure, throttled: &throttled, timers: &timers };
         view.history = self.resources.read(at, &self.stat, ticks_per_second(), figures);
         // The figures of messages and findings are those of the same time.
         view.quotas = totals::throttled(&view.history.between(present(&view.history)));
@@ -317,16 +319,6 @@ fn interval_ns(interval: Duration) -> u64 {
     (interval.as_nanos() as u64).max(1_000_000_000)
 }
 
-/// Returns the length of an interval: up to a fifth more than the chosen one, each time another. Readings in step with a
-/// program would always see the same part of what it does periodically, such as a mutex held for 60 ms of each 200.
-pub(super) fn varied_ns(nth: u64, interval: u64) -> u64 {
-    /// 2^64 divided by the golden ratio: multiples of it are spread evenly (Knuth, TAOCP volume 3, section 6.4).
-    const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
-    const PARTS: u64 = 1 << 10;
-    let part = nth.wrapping_mul(GOLDEN) >> (64 - PARTS.trailing_zeros());
-    interval.saturating_add(interval / 5 / PARTS * part)
-}
-
 impl SharedWithThread {
     fn run(&self, target: &[i32], published: impl Fn() -> bool) {
         let mut reader = HostWatch::new(Roots::default());
@@ -400,23 +392,6 @@ mod tests {
         let last = reader.ksoftirqd_files.iter().filter_map(|file| pid(path(file))).max().expect("one");
         let older = procfs::processes().into_iter().filter(|pid| *pid <= last).count();
         assert!(reads <= older + 12 * found.len() + 10, "{reads} reads, {older} are as old");
-    }
-
-    /// Ten readings see most of what repeats itself in a fifth of a second, a quarter, or a second.
-    #[test]
-    fn readings_are_not_in_step_with_a_program() {
-        const SECOND: u64 = 1_000_000_000;
-        for period in [SECOND / 5, SECOND / 4, SECOND] {
-            let times = (0..10).scan(0, |at, nth| {
-                *at += varied_ns(nth, SECOND);
-                Some(*at)
-            });
-            let tenths: std::collections::BTreeSet<u64> = times.map(|at| at % period * 10 / period).collect();
-            assert!(tenths.len() >= 6, "{period}: {tenths:?}");
-        }
-        let all: Vec<u64> = (0..1000).map(|nth| varied_ns(nth, SECOND)).collect();
-        assert!(all.iter().all(|one| (SECOND..SECOND * 6 / 5).contains(one)));
-        assert_eq!(varied_ns(3, u64::MAX), u64::MAX);
     }
 
     #[test]

@@ -3,6 +3,8 @@
 //!
 //! It also reads the memory of processes, which they can delay for ever (userfaultfd(2)), so no thread waits for it.
 
+mod python_locks;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,8 +14,7 @@ use parking_lot::Mutex;
 use crate::kernel::blocked::{self, LockWait};
 use crate::kernel::{monotonic_ns, procfs, thread_cpu_ns};
 
-use super::host::varied_ns;
-use super::python_locks;
+use super::pace::varied_ns;
 use super::scripts::script;
 
 /// The time between two looks in nanoseconds, and the inverse of the share of a CPU for them.

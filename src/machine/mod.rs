@@ -2,14 +2,15 @@
 
 pub mod columns;
 pub mod coverage;
+pub mod culprits;
 pub mod deadlocks;
 pub mod findings;
 pub mod host;
 pub mod listeners;
 pub mod lock_waits;
 pub mod memory_limits;
+mod pace;
 pub mod processes;
-mod python_locks;
 mod quotas;
 pub mod resources;
 pub mod sampler;

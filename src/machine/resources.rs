@@ -11,6 +11,7 @@ use crate::session::machine::quota::ThrottledGroup;
 use crate::session::machine::resources::{DiskCounters, disks, keyed, net_counters};
 use crate::session::machine::{Pressure, Stat, Ticks};
 
+use super::culprits::{CulpritWatch, Culprits, HighCounters, MANY_FAILED, MANY_TIMERS};
 use super::deadlocks::{Deadlock, DeadlockWatch};
 use super::listeners::{FullQueue, ListenWatch};
 use super::lock_waits::{LockLooks, LockWatch};
@@ -86,6 +87,10 @@ pub struct Resources {
     pub(crate) networks: Vec<NetworkUse>,
     /// The full listen queue behind dropped connections, if there were any.
     pub(crate) full_queue: Option<FullQueue>,
+    /// Interrupts of each CPU's timer per second.
+    pub(crate) timers: Vec<(u32, f32)>,
+    /// The processes behind failed connections and interrupts of timers.
+    pub(crate) culprits: Culprits,
     /// The processes with the largest figures, and the time that these cover.
     pub processes: Vec<ProcessUse>,
     pub(crate) processes_ns: u64,
@@ -152,6 +157,7 @@ pub(crate) struct ResourceWatch {
     deadlocks: DeadlockWatch,
     limits: MemoryLimits,
     listeners: ListenWatch,
+    culprits: CulpritWatch,
     before: Readings,
     history: ResourceHistory,
 }
@@ -184,6 +190,7 @@ impl ResourceWatch {
             deadlocks: DeadlockWatch::default(),
             limits: MemoryLimits::here(),
             listeners: ListenWatch::default(),
+            culprits: CulpritWatch::default(),
             before: Readings::default(),
             history: ResourceHistory::default(),
         }
@@ -208,6 +215,12 @@ impl ResourceWatch {
         let ns = |ticks: u64| ticks.saturating_mul(1_000_000_000 / rate.max(1));
         let (processes, processes_ns) = self.processes.read().unwrap_or_default();
         let networks = self.networks(&processes);
+        let failed = networks.iter().map(|one| one.counts.failed).max().unwrap_or(0);
+        let high = HighCounters {
+            // The first reading has no interval.
+            failed_connects: !is_first && failed as f64 * 1e9 / length.max(1) as f64 >= MANY_FAILED,
+            timers: slow.timers.iter().any(|(_, rate)| f64::from(*rate) >= MANY_TIMERS),
+        };
         let are_dropped = networks.iter().any(|one| one.counts.unaccepted > 0);
         let new = Resources {
             at,
@@ -225,6 +238,8 @@ impl ResourceWatch {
             full_groups: self.limits.read(),
             networks,
             full_queue: self.listeners.read(are_dropped),
+            timers: slow.timers.to_vec(),
+            culprits: self.culprits.read(at, high),
             processes,
             processes_ns,
             locks: self.locks.read(self.processes.active()),
@@ -314,6 +329,7 @@ impl ResourceWatch {
 pub(crate) struct SlowFigures<'a> {
     pub(crate) pressure: &'a [(&'static str, Pressure)],
     pub(crate) throttled: &'a [ThrottledGroup],
+    pub(crate) timers: &'a [(u32, f32)],
 }
 
 impl NetworkCounts {

@@ -159,6 +159,14 @@ impl HostView {
         self.rows.iter().any(|row| row.work.is_some())
     }
 
+    /// Returns the interrupts of each CPU's timer per second: `LOC` of x86, or a line by the name of the timer.
+    pub(crate) fn timer_rates(&self) -> Vec<(u32, f32)> {
+        const TIMERS: [&str; 2] = ["arch_timer", "riscv-timer"];
+        let is_timer = |line: &&IrqLine| &*line.label == "LOC" || TIMERS.iter().any(|name| line.about.ends_with(name));
+        let rates = self.lines.iter().find(is_timer).map(|line| &line.rates[..]).unwrap_or_default();
+        self.line_cpus.iter().copied().zip(rates.iter().copied()).collect()
+    }
+
     /// Returns the interrupts per second of a line on a CPU; `None` if there is no such counter.
     pub(crate) fn line_rate(&self, line: usize, cpu: u32) -> Option<f32> {
         let at = self.line_cpus.iter().position(|c| *c == cpu)?;

@@ -25,6 +25,8 @@ const ENABLING: [&str; 3] = ["_raw_spin_unlock_irqrestore ", "_raw_spin_unlock_i
 /// The minimum share of a program's samples in such a function, in percent, and the minimum of CPUs that it uses.
 const DISABLED: f64 = 60.0;
 const DISABLED_CPUS: f64 = 0.1;
+/// Interrupts of a CPU's timer per second: clocks that sample and threads that sleep cause a few thousand.
+const TIMERS: f64 = 30_000.0;
 /// Context switches of a CPU, and started processes, per second.
 const SWITCHES: f64 = 30_000.0;
 const FORKS: f64 = 50.0;
@@ -151,6 +153,27 @@ pub(super) fn interrupts_off(totals: &Totals<'_>) -> Option<MachineFinding> {
     let evidence = format!("{share:.0} % of its samples are in {function}, which enables them");
     let culprit = totals.culprits(std::slice::from_ref(first), |per_second| format!("{:.2} CPUs", per_second / 1e9));
     Some(finding.by(culprit).shown_by(evidence))
+}
+
+/// Finds timers that expire all the time. The interrupt of a sampling clock waits for the end of theirs, so that their time
+/// has no samples.
+pub(super) fn timers(totals: &Totals<'_>) -> Option<MachineFinding> {
+    let (cpu, rate) = totals.timers.iter().max_by(|a, b| a.1.total_cmp(b.1))?;
+    let limit = totals.limit(TIMERS);
+    let culprits = &totals.behind.timers;
+    if *rate < limit || totals.is_narrowed && culprits.is_empty() {
+        return None;
+    }
+    let more = match totals.timers.values().filter(|rate| **rate >= limit).count() - 1 {
+        0 => String::new(),
+        more => format!(", {more} more"),
+    };
+    let figure = format!("{} timer interrupts/s, CPU {cpu}{more}", short(*rate));
+    let look = Look::Unit("top -e timer:hrtimer_start --key comm".to_owned());
+    let finding = MachineFinding::new(Cause::Timers, Severity::Look, 0.65, figure, look);
+    let culprits = culprits.iter().map(|one| format!("{} sets {:.0} % of the timers", one.text(), one.percent));
+    let evidence = "samples do not show their time: a sampling clock waits until they end".to_owned();
+    Some(finding.by(culprits.take(2).collect::<Vec<_>>().join(", ")).shown_by(evidence))
 }
 
 pub(super) fn switches(totals: &Totals<'_>) -> Option<MachineFinding> {

@@ -5,6 +5,7 @@ use crate::session::machine::resources::DiskCounters;
 
 use super::totals::Totals;
 use super::{Cause, Confidence, Look, MachineFinding, SPECIFIC, Severity};
+use crate::machine::culprits::Culprit;
 use crate::machine::resources::NetworkCounts;
 
 /// The share of the time in which a disk has requests, the pressure in percent, and a mean time of requests that is slow.
@@ -94,13 +95,19 @@ pub(super) fn refused(totals: &Totals<'_>) -> Option<MachineFinding> {
     let is_of_peers = counts.failed > counts.opened;
     let severity = if share >= BAD_SHARE && !is_of_peers { Severity::Bad } else { Severity::Look };
     let figure = format!("{:.0} % of connects fail", 100.0 * share);
-    let finding = MachineFinding::new(Cause::Refused, severity, SPECIFIC + 0.45 * share, figure, connections(pid));
+    let culprits = &totals.behind.connects[..];
+    let look = connections(if let [one] = culprits { Some(one.pid) } else { pid });
+    let finding = MachineFinding::new(Cause::Refused, severity, SPECIFIC + 0.45 * share, figure, look);
     let opened = counts.opened.max(counts.failed) as f64 / totals.seconds.max(1e-3);
     let confidence = if is_of_peers { Confidence::Likely } else { finding.confidence };
     let finding = MachineFinding { confidence, ..finding };
     let of_peers = if is_of_peers { ", likely connects of peers" } else { "" };
     let evidence = format!("{} of {} a second{of_peers}", short(rate), short(opened));
-    Some(finding.by(place(pid, name)).shown_by(evidence))
+    let culprit = match culprits {
+        [] => place(pid, name),
+        all => all.iter().take(2).map(Culprit::text).collect::<Vec<_>>().join(", "),
+    };
+    Some(finding.by(culprit).shown_by(evidence))
 }
 
 pub(super) fn retransmits(totals: &Totals<'_>) -> Option<MachineFinding> {

@@ -125,6 +125,8 @@ causes! {
     InterruptsOff Cpu "interrupts-off";
     /// A process is in the kernel nearly all of its time.
     Kernel Cpu "kernel-time";
+    /// Many interrupts of a CPU's timer.
+    Timers Cpu "timer-interrupts";
     /// Many context switches.
     Switches Cpu "switches";
     /// Many processes are started.
@@ -404,6 +406,7 @@ const RULES: &[fn(&Totals<'_>) -> Option<MachineFinding>] = &[
     cpu_rules::busy,
     cpu_rules::interrupts_off,
     cpu_rules::kernel,
+    cpu_rules::timers,
     cpu_rules::switches,
     cpu_rules::forks,
     cpu_rules::queue,

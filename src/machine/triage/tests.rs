@@ -3,6 +3,7 @@
 mod order;
 
 use super::*;
+use crate::machine::culprits::{Culprit, Culprits};
 use crate::machine::deadlocks::Deadlock;
 use crate::machine::listeners::FullQueue;
 use crate::machine::lock_waits::{LockLooks, LockedProcess};
@@ -348,6 +349,25 @@ fn connections_that_fail() {
         one.networks.push(NetworkUse { process: Some((77, "dialer".into())), counts });
     });
     assert_eq!(found.culprit, "network namespace of dialer 77");
+}
+
+/// A tracepoint was open for a moment in the last seconds.
+#[test]
+fn the_process_behind_failed_connections_is_named() {
+    let counts = NetworkCounts { opened: 5800, failed: 5800, ..NetworkCounts::default() };
+    let of = |pid, name: &str, port| Culprit { pid, name: name.into(), port, percent: 50.0 };
+    let found = |connects: Vec<Culprit>| {
+        let mut list = vec![calm_second(); 10];
+        list.iter_mut().for_each(|one| one.networks[0].counts = counts);
+        list[6].culprits.connects = connects;
+        let list = found_in(&seconds(list), &[], false);
+        list.iter().map(|one| (one.culprit.clone(), one.look.command())).collect::<Vec<_>>()
+    };
+    let of_nginx = ("nginx 3837 to port 9".to_owned(), "perfprof-tui tcp -p 3837".to_owned());
+    assert_eq!(found(vec![of(3837, "nginx", 9)]), [of_nginx]);
+    let both = ("nginx 3837 to port 9, curl 4000 to port 80".to_owned(), "perfprof-tui tcp".to_owned());
+    assert_eq!(found(vec![of(3837, "nginx", 9), of(4000, "curl", 80), of(4001, "wget", 80)]), [both]);
+    assert_eq!(found(Vec::new()), [(String::new(), "perfprof-tui tcp".to_owned())]);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::machine::culprits::{Culprit, Culprits};
 use crate::machine::deadlocks::Deadlock;
 use crate::machine::listeners::FullQueue;
 use crate::machine::lock_waits::{LockLooks, LockedProcess};
@@ -73,6 +74,10 @@ pub struct Totals<'a> {
     pub(crate) networks: BTreeMap<Option<i32>, (Arc<str>, NetworkCounts)>,
     /// The newest full listen queue.
     pub(crate) full_queue: Option<FullQueue>,
+    /// Interrupts of each CPU's timer per second.
+    pub(crate) timers: BTreeMap<u32, f64>,
+    /// The newest processes behind failed connections and interrupts of timers.
+    pub(crate) behind: Culprits,
     pub(crate) processes: Vec<ProcessTotal>,
     /// The time that the figures of processes cover.
     pub(crate) process_seconds: f64,
@@ -127,6 +132,18 @@ impl<'a> Totals<'a> {
             }
             out.full_queue = one.full_queue.clone().or(out.full_queue);
             out.locks.add(&one.locks);
+            for (cpu, rate) in &one.timers {
+                *out.timers.entry(*cpu).or_default() += f64::from(*rate) * seconds;
+            }
+            let newest = |known: &mut Vec<Culprit>, new: &[Culprit]| {
+                let new = new.iter().filter(|one| scope.is_none_or(|pids| pids.contains(&one.pid)));
+                let new: Vec<Culprit> = new.cloned().collect();
+                if !new.is_empty() {
+                    *known = new;
+                }
+            };
+            newest(&mut out.behind.connects, &one.culprits.connects);
+            newest(&mut out.behind.timers, &one.culprits.timers);
             out.looks += usize::from(one.processes_ns > 0);
             out.process_seconds += one.processes_ns as f64 / 1e9;
             for process in one.processes.iter().filter(|process| scope.is_none_or(|pids| pids.contains(&process.pid))) {
@@ -136,6 +153,7 @@ impl<'a> Totals<'a> {
         let deadlocks = list.last().into_iter().flat_map(|one| &one.deadlocks);
         out.deadlocks = deadlocks.filter(|one| scope.is_none_or(|pids| pids.contains(&one.pid))).cloned().collect();
         let per = |sum: f64| if out.seconds > 0.0 { sum / out.seconds } else { 0.0 };
+        out.timers.values_mut().for_each(|sum| *sum = per(*sum));
         out.throttled = throttled(list);
         (out.busy, out.stolen, out.waiting) = (per(out.busy), per(out.stolen), per(out.waiting));
         (out.switches, out.forks) = (per(out.switches), per(out.forks));

@@ -110,6 +110,28 @@ fn a_process_that_works_in_the_kernel_is_above_the_queue() {
     assert_eq!(causes(list(SECOND * 144 / 1000, 1 << 20, 4000)), [Cause::Queue], "a client that waits for its server");
 }
 
+/// 2000 timers that are set again each 20 ms, next to compilers: the process gets a part of a CPU.
+#[test]
+fn timers_that_expire_all_the_time_are_above_the_queue() {
+    let list = |rate: f32, timers: &[Culprit]| {
+        reported(|one| {
+            (one.waiting, one.busy_ns) = (15, 2 * SECOND);
+            one.timers = vec![(0, 2_500.0), (1, rate)];
+            one.culprits = Culprits { timers: timers.to_vec(), ..Culprits::default() };
+        })
+    };
+    let setter = Culprit { pid: 2503, name: "timerfds".into(), percent: 97.0, ..Culprit::default() };
+    let found = list(79_000.0, &[setter]);
+    let text = "cpu: 79.0 k timer interrupts/s, CPU 1; timerfds 2503 sets 97 % of the timers; samples do not show their \
+                time: a sampling clock waits until they end";
+    assert_eq!(found[0].text(), text);
+    assert_eq!(found[0].look.command(), "perfprof-tui top -e timer:hrtimer_start --key comm");
+    assert_eq!(found.iter().map(|one| one.cause).collect::<Vec<_>>(), [Cause::Timers, Cause::Queue, Cause::Busy]);
+    assert_eq!(list(79_000.0, &[])[0].cause, Cause::Timers);
+    let busy = list(12_000.0, &[]);
+    assert!(busy.iter().all(|one| one.cause != Cause::Timers), "threads that sleep, and a clock of 10 kHz: {busy:?}");
+}
+
 #[test]
 fn code_with_interrupts_disabled_is_seen_where_they_are_enabled() {
     let mut second = calm_second();

@@ -39,7 +39,7 @@ const CLOSE: i64 = 7;
 /// include/linux/trace_events.h).
 const INTERRUPT: i64 = 0x8 | 0x10;
 
-/// Interrupts of timers per second on a CPU, from which those are found who set them.
+/// Interrupts of timers per second on a CPU, from which the processes that set them are found.
 pub(crate) const MANY_TIMERS: f64 = 18_000.0;
 /// Failed connections per second, from which their processes are found.
 pub(crate) const MANY_FAILED: f64 = 1.0;
@@ -73,9 +73,9 @@ pub(crate) struct HighCounters {
 /// The processes behind counters, those with the most events first.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Culprits {
-    /// Those whose connections failed.
+    /// Processes with failed connections.
     pub(crate) connects: Vec<Culprit>,
-    /// Those that set timers.
+    /// Processes that set timers.
     pub(crate) timers: Vec<Culprit>,
 }
 
@@ -285,7 +285,7 @@ mod tests {
         assert_eq!(timers.0.len(), MAX_PROCESSES);
     }
 
-    /// Without a thread nothing is measured; a measurement is asked for once, and not again after a refusal.
+    /// A measurement starts when the last one has ended, and not again after a refusal.
     #[test]
     fn the_newest_measurement_is_returned_while_a_counter_is_high() {
         let ((ask, asked), (tell, found)) = (bounded(1), bounded(1));

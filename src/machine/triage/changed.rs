@@ -15,7 +15,7 @@ const LEAST: f64 = 0.2;
 /// The kernel accounts CPU time in ticks of this length, which are the samples of the test.
 const TICK_NS: u64 = 10_000_000;
 
-/// Compares with the figures of an earlier time, of which `words` is the name.
+/// Compares with the figures of an earlier time; `words` is its name.
 pub(super) fn changed(before: &Totals<'_>, now: &Totals<'_>, words: &str) -> Option<MachineFinding> {
     if before.process_seconds <= 0.0 || now.process_seconds <= 0.0 {
         return None;

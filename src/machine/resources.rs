@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::kernel::host::{ProcFile, Roots};
@@ -216,10 +216,11 @@ impl ResourceWatch {
         let (processes, processes_ns) = self.processes.read().unwrap_or_default();
         let networks = self.networks(&processes);
         let failed = networks.iter().map(|one| one.counts.failed).max().unwrap_or(0);
+        // Tracepoints show this machine, not one whose files are elsewhere. The first reading has no interval.
+        let can_measure = !is_first && self.proc == Path::new("/proc");
         let high = HighCounters {
-            // The first reading has no interval.
-            failed_connects: !is_first && failed as f64 * 1e9 / length.max(1) as f64 >= MANY_FAILED,
-            timers: slow.timers.iter().any(|(_, rate)| f64::from(*rate) >= MANY_TIMERS),
+            failed_connects: can_measure && failed as f64 * 1e9 / length.max(1) as f64 >= MANY_FAILED,
+            timers: can_measure && slow.timers.iter().any(|(_, rate)| f64::from(*rate) >= MANY_TIMERS),
         };
         let are_dropped = networks.iter().any(|one| one.counts.unaccepted > 0);
         let new = Resources {

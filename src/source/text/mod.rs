@@ -246,7 +246,7 @@ impl TextSource {
     fn script_line(&mut self, line: &[u8], open: &mut Option<Open>, after: After, batch: &mut Batch) -> After {
         let is_behind_tab = line[0] == b'\t';
         let takes_frames = open.as_ref().is_some_and(|open| !open.sample.closed);
-        let line = script::without_instruction(line);
+        let line = script::without_extras(line);
         if line.is_empty() {
             self.close(open.take(), batch);
             return After::Nothing;
@@ -262,8 +262,12 @@ impl TextSource {
                 script::ScriptLine::Sample(header) if takes_frames && header.is_frame_alone() => {}
                 // `  file.c:12` may end at the column of a comm's end.
                 script::ScriptLine::Sample(header) if after == After::Frame && header.is_comm_alone() => return after,
-                script::ScriptLine::Sample(header) => {
+                script::ScriptLine::Sample(mut header) => {
                     self.close(open.take(), batch);
+                    // The numbers on the line of a sample with a chain are other fields, such as `-F +addr`.
+                    if header.frame.is_some() && self.is_before_chain() {
+                        header.frame = None;
+                    }
                     let after = if header.frame.is_some() { After::Frame } else { After::Nothing };
                     let sample = script::sample(&header, &mut self.names, batch);
                     *open = Some(Open::new(sample, header.is_bare.then_some(self.number)));
@@ -291,6 +295,11 @@ impl TextSource {
             None => self.bad_line(self.number),
         }
         after
+    }
+
+    /// Returns whether the next line begins with a tab.
+    fn is_before_chain(&mut self) -> bool {
+        matches!(self.reader.fill_buf(), Ok([b'\t', ..]))
     }
 
     fn close(&mut self, open: Option<Open>, batch: &mut Batch) {

@@ -1,6 +1,8 @@
 //! `perf script` text with any selection of fields (perf-script(1), `-F`): a line for each sample, and with call chains
 //! the frames below it, leaf first, each after a tab.
 
+mod extras;
+
 use crate::event::base_name;
 use crate::kernel::attr::{
     Attr, SW_BPF_OUTPUT, SW_DUMMY, TYPE_HARDWARE, TYPE_SOFTWARE, TYPE_TRACEPOINT, sample as field,
@@ -11,6 +13,7 @@ use crate::source::{Batch, NamedFrame, NamedSample};
 
 use super::TextNames;
 use super::counts::integer;
+pub(crate) use extras::without_extras;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ScriptHeader<'a> {
@@ -52,16 +55,6 @@ impl ScriptHeader<'_> {
     fn says_little(&self) -> bool {
         self.tid < 0 && self.time == 0 && self.event.is_empty()
     }
-}
-
-/// Removes the suffix of `-F +insn,+insnlen`. Below a chain this is a separate line that ends the sample.
-pub(crate) fn without_instruction(line: &[u8]) -> &[u8] {
-    let cut = |line: &'_ [u8], mark: &[u8], digit: fn(&u8) -> bool| {
-        let at = memchr::memmem::rfind(line, mark).filter(|at| line[at + mark.len()..].iter().all(digit));
-        at.unwrap_or(line.len())
-    };
-    let line = &line[..cut(line, b" insn: ", |b| b.is_ascii_hexdigit() || *b == b' ')];
-    &line[..cut(line, b" ilen: ", u8::is_ascii_digit)]
 }
 
 fn split_words(line: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
@@ -208,18 +201,18 @@ fn after<'a>(line: &'a [u8], list: &[(usize, &'a [u8])], mut next: usize, is_tim
     let is_address =
         |i: usize| list.get(i).is_some_and(|word| word.1.len() >= 6) && frame_from(line, list, i).is_some();
     let is_period = |i: usize| ends_event(i + 1) || is_address(i + 1) || !is_address(i);
-    if let Some(n) = list.get(next).and_then(|word| integer::<i64>(word.1)).filter(|_| is_period(next)) {
-        header.period = u64::try_from(n).unwrap_or(1);
+    if let Some(period) = list.get(next).and_then(|word| period(word.1)).filter(|_| is_period(next)) {
+        header.period = period;
         next += 1;
     }
-    header.frame = frame_from(line, list, next);
+    header.frame = last_frame(line, list, next);
     if next < list.len() && header.frame.is_none() {
         // Without a time before it, an event is a single word.
         let end = if is_timed { list.len() } else { next + 1 };
         let Some((event, end)) = event(line, &list[next..end]) else { return (header, false) };
         header.event = event;
         next = list.iter().position(|word| word.0 >= end).unwrap_or(list.len());
-        header.frame = frame_from(line, list, next);
+        header.frame = last_frame(line, list, next);
         if header.frame.is_none() && is_tracepoint(&String::from_utf8_lossy(event)) {
             header.trace = line[end..].trim_ascii();
         }
@@ -230,10 +223,32 @@ fn after<'a>(line: &'a [u8], list: &[(usize, &'a [u8])], mut next: usize, is_tim
 
 /// Returns the frame from a word to the end of a line, if it looks like one or is in an address's column.
 fn frame_from<'a>(line: &'a [u8], list: &[(usize, &'a [u8])], i: usize) -> Option<&'a [u8]> {
-    let (at, word) = *list.get(i)?;
+    let (at, _) = *list.get(i)?;
     let rest = line[at..].trim_ascii();
-    let is_hex = word.iter().all(u8::is_ascii_hexdigit);
-    (is_frame(rest) || (is_hex && width(list, i) >= ADDRESS)).then_some(rest)
+    (is_frame(rest) || is_in_column(list, i)).then_some(rest)
+}
+
+/// Like [`frame_from`], but the frame may follow other fields in columns, such as `-F +addr,+data_src,+weight`.
+fn last_frame<'a>(line: &'a [u8], list: &[(usize, &'a [u8])], i: usize) -> Option<&'a [u8]> {
+    let first = frame_from(line, list, i)?;
+    let rest = |at: usize| line[list[at].0..].trim_ascii();
+    let is_last = |at: &usize| is_in_column(list, *at) && (at + 1 == list.len() || is_frame(rest(*at)));
+    Some((i + 1..list.len()).rev().find(is_last).map_or(first, rest))
+}
+
+fn is_in_column(list: &[(usize, &[u8])], i: usize) -> bool {
+    let is_address = |word: &[u8]| word.len() < ADDRESS && word.iter().all(u8::is_ascii_hexdigit);
+    list.get(i).is_some_and(|word| is_address(word.1)) && width(list, i) >= ADDRESS
+}
+
+/// Parses a period; one that exceeds 64 bits is the greatest.
+fn period(word: &[u8]) -> Option<u64> {
+    let digits = word.strip_prefix(b"-").unwrap_or(word);
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    // Without a meaning, a negative number counts as 1.
+    Some(if digits.len() < word.len() { 1 } else { std::str::from_utf8(word).ok()?.parse().unwrap_or(u64::MAX) })
 }
 
 fn width(list: &[(usize, &[u8])], i: usize) -> usize {

@@ -168,3 +168,45 @@ fn what_is_no_profile_is_refused() {
         assert_eq!(sniff(text.as_bytes()), None, "{text:?}");
     }
 }
+
+/// `-F` with `+addr`, `+data_src`, `+weight`, `+uregs`, `+brstack`, `+brstacksym`.
+#[test]
+fn fields_around_frames_are_no_frames() {
+    let source = "|OP LOAD|LVL L1 hit|SNP None|TLB L1 or L2 hit|LCK No|BLK  N/A";
+    let head = "prog   100 [000]     1.000000:    1000000 cpu-clock:";
+    let before = [
+        "         7ffe1000".to_owned(),
+        "                7".to_owned(),
+        format!("         68100142 {source}"),
+        format!("         7ffe1000        68100142 {source}               7"),
+        "         7ffe1000 [unknown] ([stack])".to_owned(),
+    ];
+    let behind = [
+        " ABI:2    AX:0x11    BX:0x22 ",
+        " 0x401010(/b/prog)/0x401020(/b/prog)/P/-/-/0/  0x401030(/b/prog)/0x401040(/b/prog)/M/-/-/0/ ",
+        "[unknown](/b/prog)/g(int)::h()(/b/prog)/P/-/-/0/ f+0x1(/b/prog)/[unknown](/b/prog)/M/-/-/0/ ",
+        " 0x401010/0x401020/P/-/-/0 ",
+    ];
+    let fields = before.iter().map(|text| (&**text, "")).chain(behind.iter().map(|text| ("", *text)));
+    for (before, behind) in fields {
+        let one = format!("            {head}{before}           401000 f+0x1 (/b/prog){behind}\n").repeat(2);
+        let chain = format!("{head}{before}\n\t          401000 f+0x1 (/b/prog)\n\t          402000 g (/b/prog)\n");
+        let chain = format!("{chain}{behind}\n\n").repeat(2);
+        for (text, frames) in [(one, vec!["f@/b/prog"]), (chain, vec!["g@/b/prog", "f@/b/prog"])] {
+            let got = read(&text);
+            let frames: Vec<String> = frames.into_iter().map(str::to_owned).collect();
+            let want = ("prog".to_owned(), 0, 1_000_000, 1_000_000_000, frames);
+            assert_eq!(got, [want.clone(), want], "{text}");
+        }
+    }
+}
+
+#[test]
+fn periods_have_all_64_bits() {
+    let sample = |period: &str| format!("a 1/1 [000] 1.5: {period} cycles:u: \n\t  401000 f (/b)\n\n");
+    let got = read(&["18446744073709551615", "18446744073709551616", "-1", "7"].map(sample).concat());
+    assert_eq!(
+        got.iter().map(|one| (one.1, one.2)).collect::<Vec<_>>(),
+        [(0, u64::MAX), (0, u64::MAX), (0, 1), (0, 7)]
+    );
+}

@@ -144,8 +144,10 @@ fn parse_line(line: &[u8]) -> Option<(u64, u8, &[u8])> {
         };
         address = address << 4 | u64::from(digit);
     }
-    let kind = *line.get(space + 1)?;
-    let name = line.get(space + 3..)?;
+    let (kind, name) = match line.trim_ascii_end().get(space + 1..)? {
+        [kind, b' ', name @ ..] => (*kind, name),
+        _ => return None,
+    };
     let of_module = if name.last() == Some(&b']') { memchr::memchr(b'\t', name) } else { None };
     let name = &name[..of_module.unwrap_or(name.len())];
     (!name.is_empty()).then_some((address, kind, name))
@@ -236,6 +238,17 @@ mod tests {
         }
         let known = Kallsyms::parse(b"ffffffff81000000 T code\nffffffff81000010 r data\nffffffff81000020 a absolute\n");
         assert_eq!(known.table.find(0xffffffff81000024).map(|s| s.name), Some(&b"code"[..]));
+    }
+
+    #[test]
+    fn lines_end_in_any_way_and_bad_ones_name_nothing() {
+        let text = b"ffffffff81000000 T _text\r\nffffffff81000010 t one\r\nffffffff81000020 tt two\r\n\
+            ffffffff81000030 t\r\nffffffff81000040 t \r\nffffffffc0000000 t three\t[mod]\r\n";
+        let known = Kallsyms::parse(text);
+        assert_eq!((known.text, known.lines), (Some(0xffffffff81000000), 3));
+        let name = |at: u64| known.table.find(at).map(|s| s.name);
+        assert_eq!(name(0xffffffff81000044), Some(&b"one"[..]));
+        assert_eq!(name(0xffffffffc0000004), Some(&b"three"[..]));
     }
 
     #[test]

@@ -225,6 +225,9 @@ fn with_stdio_the_defaults_are_perfs() {
         ("corpus/tp-raw.data", "-n"),
         ("softirqs.data", "-s trace_fields"),
         ("forker-g.data", "-s comm -g none"),
+        ("corpus/group3.data", "--no-children -g none"),
+        ("corpus/group3.data", "-n -s dso --no-children -g none --percent-limit 5"),
+        ("corpus/group-chains.data", "-s comm -g none"),
     ] {
         let ask = |mut command: Command| {
             let command = command.args(["report", "--stdio", "-i"]).arg(data(file)).args(options.split(' '));
@@ -300,6 +303,33 @@ fn events_of_a_group_are_side_by_side() {
         (shares("ld-linux-x86-64.so.2"), rows[1][3].as_str()),
         (["0.00", "0.04", "0.00"].map(str::to_owned).to_vec(), "[kernel.kallsyms]")
     );
+}
+
+/// In perf's layout, recorded groups are side by side unless another form is requested.
+#[test]
+fn groups_are_side_by_side_by_default_as_in_perf() {
+    let file = data("corpus/group3.data");
+    let heads = |words: &[&str]| {
+        let report = text(&[&[file.to_str().expect("text"), "-s", "dso"], words].concat());
+        report.lines().filter(|line| line.contains(" of event")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let together = "# Samples: 422  of events 'anon group { cpu-clock, page-faults, context-switches }'";
+    assert_eq!(heads(&["--stdio"]), [together]);
+    assert_eq!(heads(&["--stdio", "--no-group", "--group"]), [together]);
+    assert_eq!(heads(&["--stdio", "--no-group"]).len(), 3);
+    assert!(heads(&[]).is_empty() && text(&[file.to_str().expect("text")]).matches("# event ").count() == 3);
+}
+
+/// Filters take the kernel's names of numbers.
+#[test]
+fn samples_are_selected_by_names_of_numbers() {
+    let file = data("softirqs.data");
+    let rows = |filter: &str| {
+        let words = ["-s", "trace", "--format", "csv", "--event", "irq:softirq_entry", "--where", filter];
+        text(&[&[file.to_str().expect("text")][..], &words].concat())
+    };
+    assert_eq!(rows("vec == TIMER"), rows("vec == 1"));
+    assert!(rows("vec in (TIMER, SCHED)").contains("action=SCHED") && !rows("vec == TIMER").contains("action=SCHED"));
 }
 
 /// A row belongs to the selection by its own file and function, not as a caller of selected code.

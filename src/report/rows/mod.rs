@@ -162,10 +162,6 @@ impl<'a> EventRows<'a> {
 
     fn choose(&mut self, shape: &ReportShape<'_>) {
         let mut rows = std::mem::take(&mut self.top.rows);
-        let least = shape.percent_limit;
-        if least > 0.0 {
-            rows.retain(|row| row.children.percent_of(&self.whole) >= least);
-        }
         if shape.children {
             let sym = |row: &TopRow| self.top.symbol(self.data, row.label);
             let mode = self.top.labels.mode;
@@ -181,6 +177,14 @@ impl<'a> EventRows<'a> {
             self.put_callers_first(&mut rows);
         }
         self.top.rows = rows;
+    }
+
+    /// Leaves out rows below a share. In a group, the share of its first event decides.
+    pub(crate) fn limited(mut self, least: f64) -> Self {
+        if least > 0.0 {
+            self.top.rows.retain(|row| row.children.percent_of(&self.whole) >= least);
+        }
+        self
     }
 
     /// Puts callers above their callees if both have the same weight, like perf if it has call chains.
@@ -228,7 +232,7 @@ impl<'a> EventRows<'a> {
     }
 
     fn text_as_perf(&self, shape: &ReportShape<'_>) -> String {
-        let table = StdioReport { table: self.table_in_words(), shape };
+        let table = StdioReport { tables: vec![self.table_in_words()], shape };
         let chains = shape.chains.map(|spec| self.as_perf_has_them(&spec, shape));
         table.text(self.name, &chains.unwrap_or_default())
     }

@@ -65,6 +65,9 @@ pub(crate) struct ReportOptions {
     /// Print the events of a group side by side, or all events if the recording has no groups
     #[arg(long)]
     pub(crate) group: bool,
+    /// With --stdio, print the events of a group one after another
+    #[arg(long)]
+    pub(crate) no_group: bool,
     /// Print only rows: no headings, no notes
     #[arg(short = 'q', long)]
     pub(crate) quiet: bool,

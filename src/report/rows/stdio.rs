@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use crate::panel::table::{Align, Cell};
 use crate::panel::text::{clean, width};
+use crate::profile::Acc;
 use crate::query::rows::top_table::{TopField, TopTable};
 use crate::query::{ColumnKey, TopRow};
 use crate::session::DsoKind;
@@ -46,9 +47,12 @@ pub(crate) fn head(lost: u64, only: &[OnlyValue<'_>]) -> String {
     )
 }
 
-/// The rows of an event.
+/// A row: in each event of the group, that event's row of the same keys.
+pub(super) type GroupRow<'a> = Vec<Option<&'a TopRow>>;
+
+/// The rows of an event, or of the events of a group.
 pub(super) struct StdioReport<'a> {
-    pub(super) table: TopTable<'a>,
+    pub(super) tables: Vec<TopTable<'a>>,
     pub(super) shape: &'a ReportShape<'a>,
 }
 
@@ -60,23 +64,30 @@ struct Printed {
 }
 
 impl StdioReport<'_> {
-    /// Formats the table, with the chains below their rows.
+    /// Formats the rows of one event, with the chains below them.
     pub(super) fn text(&self, event: &str, chains: &ChainsByRow<String>) -> String {
-        let total = &self.table.whole;
+        let rows = self.tables.iter().flat_map(|table| &table.top.rows).take(self.shape.limit);
+        let rows: Vec<GroupRow<'_>> = rows.map(|row| vec![Some(row)]).collect();
+        self.text_of(&rows, &format!("event '{}'", clean(event)), chains)
+    }
+
+    /// Formats rows, with the chains that the first event has below them.
+    pub(super) fn text_of(&self, rows: &[GroupRow<'_>], events: &str, chains: &ChainsByRow<String>) -> String {
+        let total: Acc = self.tables.iter().map(|table| table.whole).sum();
         let mut out = String::new();
-        let rows: Vec<&TopRow> = self.table.top.rows.iter().take(self.shape.limit).collect();
         let is_one = |field: &TopField| self.shape.only.iter().any(|one| *field == TopField::Key(one.key));
-        let keys_left = self.table.fields.iter().any(|field| matches!(field, TopField::Key(_)) && !is_one(field));
+        let fields = self.tables.first().map_or(&[][..], |table| table.fields);
+        let keys_left = fields.iter().any(|field| matches!(field, TopField::Key(_)) && !is_one(field));
         let is_told = |field: &TopField| keys_left && is_one(field);
-        let shown = self.table.fields.iter().filter(|field| !is_told(field)).enumerate();
-        let columns: Vec<Printed> = shown.map(|(at, field)| self.column(at, *field, &rows)).collect();
+        let shown = fields.iter().filter(|field| !is_told(field)).enumerate();
+        let columns: Vec<Printed> = shown.map(|(at, field)| self.column(at, *field, rows)).collect();
         let titles: Vec<String> = columns.iter().map(|column| column.aligned(&column.title, true)).collect();
         let dots: Vec<String> = columns.iter().map(|column| ".".repeat(column.width)).collect();
         // Writing into a string cannot fail.
         if !self.shape.options.quiet {
             let samples = rounded(total.samples);
             let slices = self.shape.time.map_or_else(String::new, |time| format!(" (time slices: {})", clean(time)));
-            let _ = writeln!(out, "# Samples: {samples} of event '{}'{slices}", clean(event));
+            let _ = writeln!(out, "# Samples: {samples} of {events}{slices}");
             let _ = writeln!(out, "# Event count (approx.): {}\n#", total.period);
             let _ = writeln!(out, "# {}\n# {}\n#", titles.join("  "), dots.join("  "));
         }
@@ -87,23 +98,38 @@ impl StdioReport<'_> {
                 .map(|(at, column)| column.aligned(&column.cells[i], at + 1 < columns.len()))
                 .collect();
             let _ = writeln!(out, "  {}", cells.join("  "));
-            out.push_str(chains.get(&row.place()).map_or("", String::as_str));
+            let of_first = row.first().copied().flatten().and_then(|row| chains.get(&row.place()));
+            out.push_str(of_first.map_or("", String::as_str));
         }
         out + "\n\n"
     }
 
-    fn column(&self, at: usize, field: TopField, rows: &[&TopRow]) -> Printed {
-        let cells: Vec<String> = rows.iter().map(|row| self.cell(row, field)).collect();
-        let title = self.title(field);
-        let align = if is_task(field) { Align::Left } else { field.column().align };
+    fn column(&self, at: usize, field: TopField, rows: &[GroupRow<'_>]) -> Printed {
         let least = match field {
             TopField::Samples | TopField::Period => 12,
             TopField::Key(_) => 0,
             _ => 8,
         };
+        let cells: Vec<String> = rows.iter().map(|row| self.group_cell(row, field, least)).collect();
+        let title = self.title(field);
+        let align = if is_task(field) { Align::Left } else { field.column().align };
         let own = cells.iter().map(|cell| width(cell)).max().unwrap_or(0).max(width(&title)).max(least);
         let fixed = self.shape.options.column_widths.get(at).copied().filter(|cells| *cells > 0);
         Printed { title, align, width: fixed.unwrap_or(own), cells }
+    }
+
+    /// Returns the values of all events in columns of a width, or the value of a key.
+    fn group_cell(&self, row: &GroupRow<'_>, field: TopField, width: usize) -> String {
+        let mut parts = self.tables.iter().zip(row);
+        if self.tables.len() == 1 || matches!(field, TopField::Key(_)) {
+            return parts.find_map(|(table, row)| Some(cell(table, (*row)?, field, self.shape))).unwrap_or_default();
+        }
+        let absent = if matches!(field, TopField::Samples | TopField::Period) { "0" } else { "0.00%" };
+        let of_event = |(table, row): (&TopTable<'_>, &Option<&TopRow>)| {
+            let text = row.map_or_else(|| absent.to_owned(), |row| cell(table, row, field, self.shape));
+            format!("{text:>width$}")
+        };
+        parts.map(of_event).collect()
     }
 
     /// Returns perf's title of a column; ours if perf does not have the column.
@@ -120,36 +146,36 @@ impl StdioReport<'_> {
         };
         title.to_owned()
     }
+}
 
-    /// Formats a thread like perf: its number and its last comm.
-    fn thread(&self, tid: i64) -> String {
-        let session = self.table.data.session;
-        let of_task = || session.tasks().iter().rev().find(|task| i64::from(task.tid) == tid);
-        let comm = i32::try_from(tid).ok().and_then(|tid| session.comm_of(tid));
-        let comm = comm.or_else(|| Some(of_task()?.comm.clone())).unwrap_or_default();
-        format!("{tid:>7}:{}", clean(&comm))
+/// Formats a thread like perf: its number and its last comm.
+fn thread(table: &TopTable<'_>, tid: i64) -> String {
+    let session = table.data.session;
+    let of_task = || session.tasks().iter().rev().find(|task| i64::from(task.tid) == tid);
+    let comm = i32::try_from(tid).ok().and_then(|tid| session.comm_of(tid));
+    let comm = comm.or_else(|| Some(of_task()?.comm.clone())).unwrap_or_default();
+    format!("{tid:>7}:{}", clean(&comm))
+}
+
+fn cell(table: &TopTable<'_>, row: &TopRow, field: TopField, shape: &ReportShape<'_>) -> String {
+    let cell = table.cell(row, field);
+    if field == TopField::Key(ColumnKey::Sym) {
+        let sym = table.top.symbol(table.data, row.label);
+        let level = sym.map_or('.', |sym| match sym.kind {
+            DsoKind::Guest => 'g',
+            kind if kind.is_kernel() => 'k',
+            _ => '.',
+        });
+        return format!("[{level}] {}", clean(&cell.text()));
     }
-
-    fn cell(&self, row: &TopRow, field: TopField) -> String {
-        let cell = self.table.cell(row, field);
-        if field == TopField::Key(ColumnKey::Sym) {
-            let sym = self.table.top.symbol(self.table.data, row.label);
-            let level = sym.map_or('.', |sym| match sym.kind {
-                DsoKind::Guest => 'g',
-                kind if kind.is_kernel() => 'k',
-                _ => '.',
-            });
-            return format!("[{level}] {}", clean(&cell.text()));
+    match cell {
+        Cell::Id(tid) if is_task(field) => thread(table, tid),
+        Cell::Text(time) if matches!(field, TopField::Key(ColumnKey::Time(_))) && shape.options.ns => {
+            with_nanoseconds(&time)
         }
-        match cell {
-            Cell::Id(tid) if is_task(field) => self.thread(tid),
-            Cell::Text(time) if matches!(field, TopField::Key(ColumnKey::Time(_))) && self.shape.options.ns => {
-                with_nanoseconds(&time)
-            }
-            Cell::Percent(share) => format!("{share:.2}%"),
-            Cell::Count(n) => n.to_string(),
-            cell => clean(&cell.text()).into_owned(),
-        }
+        Cell::Percent(share) => format!("{share:.2}%"),
+        Cell::Count(n) => n.to_string(),
+        cell => clean(&cell.text()).into_owned(),
     }
 }
 

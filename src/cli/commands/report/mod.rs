@@ -6,7 +6,6 @@ mod group;
 mod hardware;
 mod side;
 
-use std::ops::Range;
 use std::path::PathBuf;
 
 use regex::Regex;
@@ -26,7 +25,7 @@ use crate::query::stack_gaps;
 use crate::query::tree::heaviest_chain::ApartBy;
 use crate::query::tree::stack_marks::{StackMarks, StackRules};
 use crate::query::{ColumnKey, column};
-use crate::report::head;
+use crate::report::head::{self, EventGroup};
 use crate::report::json;
 use crate::report::rows::columns::RequestedColumns;
 use crate::report::rows::group::GroupRows;
@@ -161,7 +160,9 @@ pub(crate) fn run(args: ReportArgs) -> anyhow::Result<u8> {
     if keys.contains(&ColumnKey::Cgroup) && lacks_cgroups {
         complain("the samples have no cgroups; record them with record --all-cgroups");
     }
-    let groups = args.more.group.then(|| group::of(info));
+    // Like perf, its layout has the events of a recorded group side by side.
+    let groups = (args.more.group || shows_as_perf(&args) && !args.more.no_group).then(|| group::of(info));
+    let groups = groups.filter(|groups| args.more.group || !groups.is_empty());
     let name = opened.name.clone();
     let (opened, counts) = side::ThreadReport::watch(opened, args.more.threads);
     let loaded = opened.load(wants)?;
@@ -195,7 +196,7 @@ pub(crate) fn run(args: ReportArgs) -> anyhow::Result<u8> {
         columns,
         children,
         by_children,
-        as_perf: as_perf && args.more.separator.is_none() && !args.hierarchy,
+        as_perf: shows_as_perf(&args),
         hierarchy: args.hierarchy,
         percent_limit: args.percent_limit,
         limit: args.limit.unwrap_or(usize::MAX),
@@ -226,6 +227,11 @@ fn on_screens(paths: &[PathBuf]) -> Option<String> {
     (!words.iter().any(|word| word == "-")).then(|| format!("on screens, with flame graphs: perfprof-tui open {files}"))
 }
 
+/// Returns whether tables have perf's layout.
+fn shows_as_perf(args: &ReportArgs) -> bool {
+    args.stdio && args.format == OutputFormat::Text && args.more.separator.is_none() && !args.hierarchy
+}
+
 fn has_sampled(info: &Info, bit: u64) -> bool {
     info.events.iter().any(|event| event.attr.sample_type & bit != 0)
 }
@@ -235,7 +241,7 @@ fn print_events(
     name: &str,
     args: &ReportArgs,
     rules: &StackRules,
-    (shape, groups): (&ReportShape<'_>, Option<&[Range<usize>]>),
+    (shape, groups): (&ReportShape<'_>, Option<&[EventGroup]>),
 ) -> anyhow::Result<()> {
     let has_rules = rules.need_chains() || rules.only_named;
     let marks = has_rules.then(|| StackMarks::new(loaded.data().profile, rules));
@@ -247,20 +253,20 @@ fn print_events(
         print(&stdio::head(events(loaded).into_iter().map(lost).sum(), &shape.only))?;
     }
     let (mut objects, mut tables, mut is_empty) = (Vec::new(), Vec::new(), true);
-    let mut chosen = chosen_events(loaded, &args.which)?;
-    if let Some(groups) = groups {
-        let (sets, single): (Vec<_>, Vec<_>) =
-            group::divided(chosen, groups).into_iter().partition(|set| set.len() > 1);
-        for set in sets {
-            let rows = set.iter().map(|event| EventRows::new(loaded, *event, &samples, whole.as_ref(), shape));
-            let rows = GroupRows(rows.collect());
+    let chosen = chosen_events(loaded, &args.which)?;
+    let sets = match groups {
+        Some(groups) => group::divided(chosen, groups),
+        None => chosen.into_iter().map(|event| vec![event]).collect(),
+    };
+    for set in sets {
+        let rows = |event: &usize| EventRows::new(loaded, *event, &samples, whole.as_ref(), shape);
+        let [event] = set[..] else {
+            let rows = GroupRows(set.iter().map(rows).collect());
             is_empty &= rows.is_empty();
-            group::print_rows(&rows, args, shape)?;
-        }
-        chosen = single.into_iter().flatten().collect();
-    }
-    for event in chosen {
-        let rows = EventRows::new(loaded, event, &samples, whole.as_ref(), shape);
+            group::print_rows(&rows, groups.and_then(|groups| group::name_of(groups, set[0])), args, shape)?;
+            continue;
+        };
+        let rows = rows(&event).limited(shape.percent_limit);
         is_empty &= rows.is_empty();
         match args.format {
             OutputFormat::Json => objects.push(rows.object(shape)),

@@ -94,7 +94,8 @@ mod tests {
             ("number > ", ExpectedToken::Value(Field::TraceNumber), 9),
             ("number &", ExpectedToken::Value(Field::TraceNumber), 8),
         ] {
-            let field = |name: &str, text| TraceField { name: name.into(), kind: "int".into(), text };
+            let field =
+                |name: &str, text| TraceField { name: name.into(), kind: "int".into(), text, ..TraceField::default() };
             assert_eq!(expected(text, &[field("text", true), field("number", false)]), (want, start), "{text}");
         }
     }

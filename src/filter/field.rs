@@ -1,5 +1,7 @@
 //! The fields of filters: one table for parser, completion, documentation and columns.
 
+use std::sync::Arc;
+
 use crate::event::format::Format;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,12 +116,37 @@ fields! {
 }
 
 /// A field of the session's tracepoints.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TraceField {
     pub(crate) name: String,
     /// The type in C, for display.
     pub(crate) kind: String,
     pub(crate) text: bool,
+    pub(crate) formats: FieldFormats,
+}
+
+/// The formats of the tracepoints that have a field, for the kernel's names of its numbers.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FieldFormats(Vec<Arc<Format>>);
+
+impl Eq for FieldFormats {}
+
+impl PartialEq for FieldFormats {
+    fn eq(&self, other: &Self) -> bool {
+        let ids = |all: &Self| all.0.iter().map(|format| format.id).collect::<Vec<_>>();
+        ids(self) == ids(other)
+    }
+}
+
+impl TraceField {
+    /// Returns the numbers with a name, such as `RCU` of a softirq's vector. It may differ between tracepoints.
+    pub(crate) fn numbers_of(&self, name: &str) -> Vec<i64> {
+        let mut numbers: Vec<i64> =
+            self.formats.0.iter().filter_map(|format| format.number_of(&self.name, name)).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        numbers
+    }
 }
 
 /// The tracepoint fields that a filter may use in addition to [`FIELDS`].
@@ -146,13 +173,18 @@ const BY_FLAGS: &[Field] =
 pub fn trace_fields<'a>(formats: impl Iterator<Item = &'a Format>) -> Vec<TraceField> {
     let mut fields: Vec<TraceField> = Vec::new();
     for format in formats {
+        let shared = Arc::new(format.clone());
         // The text of another field is used under that field's name.
         for field in format.fields.iter().filter(|field| !format.tells_beside(field)) {
             let is_text = format.said(&field.name).is_some_and(|said| !said.is_number());
-            match fields.iter_mut().find(|known| known.name == field.name) {
-                Some(known) => known.text |= is_text,
-                None => fields.push(TraceField { name: field.name.clone(), kind: field.kind.clone(), text: is_text }),
-            }
+            let known = fields.iter().position(|known| known.name == field.name);
+            let known = known.unwrap_or_else(|| {
+                let (name, kind) = (field.name.clone(), field.kind.clone());
+                fields.push(TraceField { name, kind, ..TraceField::default() });
+                fields.len() - 1
+            });
+            fields[known].text |= is_text;
+            fields[known].formats.0.push(shared.clone());
         }
     }
     // Common fields come last.

@@ -4,7 +4,7 @@ use crate::lang::lex::{Cursor, Lexicon, Piece, Token};
 use crate::lang::parse::{self as lang, Grammar};
 use crate::lang::quantity::{self, Number};
 
-use super::{Atom, Diagnostic, FIELDS, Field, FieldType, Filter, FilterExpr, KnownFields, MAX_ATOMS, Test};
+use super::{Atom, Diagnostic, FIELDS, Field, FieldType, Filter, FilterExpr, KnownFields, MAX_ATOMS, Test, TraceField};
 
 /// Words consist of the characters in names, globs and numbers.
 pub(super) const LEXICON: Lexicon = Lexicon {
@@ -116,7 +116,7 @@ impl Clauses<'_> {
         if self.atoms.len() == MAX_ATOMS {
             return Err(cursor.fault_at(place, format!("too many clauses; the limit is {MAX_ATOMS}")));
         }
-        let (test, negated) = test(name, field, kind, cursor)?;
+        let (test, negated) = self.test(name, field, kind, cursor)?;
         let name = if row.is_some() { "" } else { name };
         self.atoms.push(Atom { field, name: name.to_owned(), test });
         let expr = FilterExpr::Atom((self.atoms.len() - 1) as u8);
@@ -156,32 +156,49 @@ impl Clauses<'_> {
             cursor.fault_at(place, format!("unknown field {name}")).offer(names)
         })
     }
-}
 
-/// Parses the operator and the values of a clause. Also returns whether the clause is negated.
-fn test(name: &str, field: Field, kind: FieldType, cursor: &mut Cursor<'_>) -> Result<(Test, bool), Diagnostic> {
-    if kind == FieldType::Flag {
-        return Ok((Test::Flag, false));
-    }
-    let piece = cursor.next("an operator")?;
-    let op = match piece.token {
-        Token::Mark(op) if field.operators().contains(&op) => op,
-        Token::Word("in") => "in",
-        _ => {
-            let why = match piece.token {
-                Token::Word("contains" | "like" | "has" | "matches") if kind == FieldType::Text => {
-                    format!("this is written {name} ~ \"*word*\"")
-                }
-                Token::Word("is" | "eq" | "equals") => format!("this is written {name} =="),
-                _ => format!("{name} supports the operators {}", field.operators().join(", ")),
-            };
-            return Err(cursor.fault_at(piece, why));
+    /// Returns the field of the session's tracepoints with a name.
+    fn own_field(&self, name: &str) -> Option<&TraceField> {
+        match self.known {
+            KnownFields::These(known) | KnownFields::Kernel(known) => known.iter().find(|field| field.name == name),
+            KnownFields::Any | KnownFields::Sampling => None,
         }
-    };
-    let values = values(op == "in", cursor)?;
-    match kind {
-        FieldType::Text => text_test(op, &values, cursor),
-        _ => number_test(op, kind, &values, cursor),
+    }
+
+    /// Parses the operator and the values of a clause. Also returns whether the clause is negated.
+    fn test(
+        &self,
+        name: &str,
+        field: Field,
+        kind: FieldType,
+        cursor: &mut Cursor<'_>,
+    ) -> Result<(Test, bool), Diagnostic> {
+        if kind == FieldType::Flag {
+            return Ok((Test::Flag, false));
+        }
+        let piece = cursor.next("an operator")?;
+        let op = match piece.token {
+            Token::Mark(op) if field.operators().contains(&op) => op,
+            Token::Word("in") => "in",
+            _ => {
+                let why = match piece.token {
+                    Token::Word("contains" | "like" | "has" | "matches") if kind == FieldType::Text => {
+                        format!("this is written {name} ~ \"*word*\"")
+                    }
+                    Token::Word("is" | "eq" | "equals") => format!("this is written {name} =="),
+                    _ => format!("{name} supports the operators {}", field.operators().join(", ")),
+                };
+                return Err(cursor.fault_at(piece, why));
+            }
+        };
+        let values = values(op == "in", cursor)?;
+        match kind {
+            FieldType::Text => text_test(op, &values, cursor),
+            _ => {
+                let numbers = FieldNumbers { kind, field: self.own_field(name).filter(|_| field.is_traced()) };
+                number_test(op, &numbers, &values, cursor)
+            }
+        }
     }
 }
 
@@ -230,45 +247,74 @@ pub(super) fn regex(text: &str, place: Piece<'_>, cursor: &Cursor<'_>) -> Result
     })
 }
 
-/// Parses `1-5` or `7` in a list. The first character may be a sign, so the dash is searched after it.
-fn range(
-    (text, piece): Value<'_>,
-    cursor: &Cursor<'_>,
-    one: impl Fn(&str) -> Result<i128, Diagnostic>,
-) -> Result<(i128, i128), Diagnostic> {
-    match text.char_indices().skip(1).find(|(_, c)| *c == '-') {
-        Some((dash, _)) => match (one(&text[..dash])?, one(&text[dash + 1..])?) {
+/// The numbers of a field; those of a tracepoint may have names.
+struct FieldNumbers<'a> {
+    kind: FieldType,
+    field: Option<&'a TraceField>,
+}
+
+impl FieldNumbers<'_> {
+    fn of(&self, (text, piece): Value<'_>, cursor: &Cursor<'_>) -> Result<Vec<i128>, Diagnostic> {
+        if let Some(number) = number(text, self.kind) {
+            return Ok(vec![number]);
+        }
+        let named = self.field.map_or_else(Vec::new, |field| field.numbers_of(text));
+        if !named.is_empty() {
+            return Ok(named.into_iter().map(i128::from).collect());
+        }
+        let what = match self.field {
+            _ if self.kind == FieldType::Seconds => "seconds, such as 12.5 or 250ms".to_owned(),
+            Some(field) => format!("a number, nor a name that {} has", field.name),
+            None => "a number".to_owned(),
+        };
+        Err(cursor.fault_at(piece, format!("{text} is not {what}")))
+    }
+
+    fn one(&self, value: Value<'_>, cursor: &Cursor<'_>) -> Result<i128, Diagnostic> {
+        match self.of(value, cursor)?[..] {
+            [one] => Ok(one),
+            _ => Err(cursor.fault_at(value.1, format!("{} has several numbers", value.0))),
+        }
+    }
+
+    /// Parses `1-5`, `7` or a name in a list. The first character may be a sign, so the dash is searched after it.
+    fn ranges(&self, value: Value<'_>, cursor: &Cursor<'_>) -> Result<Vec<(i128, i128)>, Diagnostic> {
+        let (text, piece) = value;
+        let dash = text.char_indices().skip(1).find(|(_, c)| *c == '-').map(|(dash, _)| dash);
+        let whole = self.of(value, cursor);
+        let (Some(dash), true) = (dash, whole.is_err()) else {
+            return whole.map(|all| all.into_iter().map(|n| (n, n)).collect());
+        };
+        match (self.one((&text[..dash], piece), cursor)?, self.one((&text[dash + 1..], piece), cursor)?) {
             (from, to) if from > to => Err(cursor.fault_at(piece, "the range ends before it starts")),
-            range => Ok(range),
-        },
-        None => one(text).map(|n| (n, n)),
+            range => Ok(vec![range]),
+        }
     }
 }
 
 fn number_test(
     op: &str,
-    kind: FieldType,
+    numbers: &FieldNumbers<'_>,
     values: &[Value<'_>],
     cursor: &Cursor<'_>,
 ) -> Result<(Test, bool), Diagnostic> {
-    let one = |text: &str, piece| {
-        let what = if kind == FieldType::Seconds { "seconds, such as 12.5 or 250ms" } else { "a number" };
-        number(text, kind).ok_or_else(|| cursor.fault_at(piece, format!("{text} is not {what}")))
-    };
     if op == "in" {
-        let ranges = values.iter().map(|value| range(*value, cursor, |text| one(text, value.1)));
-        return Ok((Test::Ranges(ranges.collect::<Result<_, _>>()?), false));
+        let ranges = values.iter().map(|value| numbers.ranges(*value, cursor)).collect::<Result<Vec<_>, _>>()?;
+        return Ok((Test::Ranges(ranges.into_iter().flatten().collect()), false));
     }
-    let (n, (least, most)) = (one(values[0].0, values[0].1)?, kind.limits());
+    if matches!(op, "==" | "!=") {
+        let all = numbers.of(values[0], cursor)?;
+        return Ok((Test::Ranges(all.into_iter().map(|n| (n, n)).collect()), op == "!="));
+    }
+    let (n, (least, most)) = (numbers.one(values[0], cursor)?, numbers.kind.limits());
     let (from, to) = match op {
         "&" => return Ok((Test::Bits(n as i64), false)),
         "<" => (least, n - 1),
         "<=" => (least, n),
         ">" => (n + 1, most),
-        ">=" => (n, most),
-        _ => (n, n),
+        _ => (n, most),
     };
-    Ok((Test::Ranges(Vec::from_iter((from <= to).then_some((from, to)))), op == "!="))
+    Ok((Test::Ranges(Vec::from_iter((from <= to).then_some((from, to)))), false))
 }
 
 /// Parses a tracepoint's number, possibly negative or with a unit. A number beyond the signed range is taken as bits.

@@ -167,7 +167,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn fields() -> Vec<TraceField> {
-        let field = |name: &str, text| TraceField { name: name.into(), kind: "int".into(), text };
+        let field =
+            |name: &str, text| TraceField { name: name.into(), kind: "int".into(), text, ..TraceField::default() };
         vec![field("prev_comm", true), field("prev_pid", false)]
     }
 

@@ -11,7 +11,7 @@ fn ok(text: &str) -> Filter {
 
 #[test]
 fn fields_of_tracepoints() {
-    let field = |name: &str, text| TraceField { name: name.into(), kind: "int".into(), text };
+    let field = |name: &str, text| TraceField { name: name.into(), kind: "int".into(), text, ..TraceField::default() };
     let known = [field("prev_comm", true), field("prev_pid", false), field("common_flags", false)];
     let with = |text: &str| parse(text, KnownFields::These(&known));
     let f = with("prev_comm ~ \"kworker*\" && prev_pid in -3--1,7 || common_flags & 0x14 && prev_pid != -1")
@@ -111,7 +111,7 @@ fn each_operator_has_its_values() {
         assert_eq!(held(text), want, "{text}");
     }
     assert!(!ok("pid > 18446744073709551615").atoms()[0].number(u64::MAX));
-    let known = [TraceField { name: "n".into(), kind: "int".into(), text: false }];
+    let known = [TraceField { name: "n".into(), kind: "int".into(), text: false, ..TraceField::default() }];
     let signed = |text: &str| {
         let filter = parse(text, KnownFields::These(&known)).expect(text);
         [-3i64, -2, -1, 0, 1, 2].map(|n| filter.eval(u64::from(filter.atoms()[0].number(n))))
@@ -204,9 +204,38 @@ fn what_is_a_word_is_no_list_and_no_operator() {
     assert!(kernel("nothing == 1").contains("unknown field nothing"));
     assert!(parse("irqs_off && comm == x", KnownFields::Sampling).is_ok());
     // The kernel's own field hides ours of the same name.
-    let own = [TraceField { name: "cpu".into(), kind: "char[]".into(), text: true }];
+    let own = [TraceField { name: "cpu".into(), kind: "char[]".into(), text: true, ..TraceField::default() }];
     assert_eq!(parse("cpu == x", KnownFields::Kernel(&own)).expect("parses").atoms()[0].field, Field::TraceText);
     assert!(parse("cpu == x", KnownFields::These(&own)).is_err());
+}
+
+/// The kernel's names of a field's numbers, which may differ between tracepoints.
+#[test]
+fn numbers_of_tracepoints_have_names() {
+    use crate::event::format::Format;
+    use crate::filter::trace_fields;
+    let format = |name: &str, words: &str| {
+        let text = format!(
+            "name: {name}\nID: 1\nformat:\n\tfield:int vec;\toffset:0;\tsize:4;\tsigned:1;\n\nprint fmt: \"%s\", \
+             __print_symbolic(REC->vec, {words})\n"
+        );
+        Format::parse("irq", &text, false).expect("a format")
+    };
+    let formats = [format("softirq_entry", "{ 1, \"TIMER\" }, { 9, \"RCU\" }"), format("other", "{ 4, \"RCU\" }")];
+    let known = trace_fields(formats.iter());
+    let holds = |text: &str| {
+        let filter = parse(text, KnownFields::These(&known)).unwrap_or_else(|fault| panic!("{fault}"));
+        [1i64, 4, 5, 9].map(|n| filter.eval(u64::from(filter.atoms()[0].number(n))))
+    };
+    assert_eq!(holds("vec == RCU"), [false, true, false, true]);
+    assert_eq!(holds("vec != RCU"), [true, false, true, false]);
+    assert_eq!(holds("vec in (TIMER, 4-5)"), [true, true, true, false]);
+    assert_eq!(holds("vec in 4-5"), [false, true, true, false]);
+    assert_eq!(holds("vec > 'TIMER'"), [false, true, true, true]);
+    let fault = |text: &str| parse(text, KnownFields::These(&known)).expect_err(text).line();
+    assert!(fault("vec == rcu").contains("rcu is not a number, nor a name that vec has"));
+    assert!(fault("vec < RCU").contains("RCU has several numbers"));
+    assert!(fault("pid == RCU").contains("RCU is not a number") && !fault("pid == RCU").contains("nor a name"));
 }
 
 #[test]

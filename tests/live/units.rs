@@ -496,7 +496,7 @@ fn calls_count_once_and_have_the_names_of_their_abi() {
         }
         let mut record = program();
         let events = "raw_syscalls:sys_enter,raw_syscalls:sys_exit";
-        record.args(["record", "-q", "--user-regs=cx,ip", "-e", events, "-o", &file, "--", &path]);
+        record.args(["record", "-q", "-e", events, "-o", &file, "--", &path]);
         assert!(record.output().expect("runs").status.success());
         for args in [&["syscalls", "--", &path][..], &["syscalls", &file]] {
             let calls = answer(args);

@@ -212,6 +212,7 @@ impl More {
             branches: self.branch_filter.unwrap_or(if self.branch_any { branches::ANY } else { 0 }),
             intr_regs: self.intr_regs.unwrap_or(0),
             user_regs: self.user_regs.unwrap_or(0),
+            call_regs: 0,
         }
     }
 }

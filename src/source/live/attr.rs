@@ -70,6 +70,8 @@ pub struct Extras {
     /// Registers at the interrupt of a sample, and of the task in user code; 0 for none.
     pub(crate) intr_regs: u64,
     pub(crate) user_regs: u64,
+    /// The same where system calls begin: they tell 32-bit calls of 64-bit programs.
+    pub(crate) call_regs: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -214,7 +216,7 @@ pub(crate) fn event(event: &Event, common: &CommonAttrs, have: KernelFeatures) -
         attr.sample_type |= sample::BRANCH_STACK;
         attr.branch_sample_type = branches;
     }
-    add_registers(&mut attr, &common.extras);
+    add_registers(&mut attr, event, &common.extras);
     attr.set(Flag::Disabled, true);
     attr.set(Flag::EnableOnExec, common.enable_on_exec);
     attr
@@ -259,14 +261,17 @@ fn add_chains(attr: &mut Attr, event: &Event, common: &CommonAttrs, have: Kernel
     attr.set(Flag::DeferCallchain, defers && !attr.has(Flag::ExcludeCallchainUser));
 }
 
-fn add_registers(attr: &mut Attr, extras: &Extras) {
+fn add_registers(attr: &mut Attr, event: &Event, extras: &Extras) {
+    let is_call = |(system, name): &(String, String)| system == "raw_syscalls" && name == "sys_enter";
+    let of_call = if event.tracepoint.as_ref().is_some_and(is_call) { extras.call_regs } else { 0 };
+    let user_regs = extras.user_regs | of_call;
     if extras.intr_regs != 0 {
         attr.sample_type |= sample::REGS_INTR;
         attr.regs_intr = extras.intr_regs;
     }
-    if extras.user_regs != 0 {
+    if user_regs != 0 {
         attr.sample_type |= sample::REGS_USER;
-        attr.regs_user |= extras.user_regs;
+        attr.regs_user |= user_regs;
     }
 }
 

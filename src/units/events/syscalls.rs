@@ -25,8 +25,8 @@ use crate::units::kit::socket_address;
 use arguments::{Arguments, descriptors};
 use choice::{CallChoice, CallSide};
 use lines::{CallArguments, CallLines, ListedCall};
-use names::{Abi, AbiReader, Call, CallTables, REGISTERS};
-pub(crate) use names::{error_name, name_of_blocked, native_calls};
+use names::{Abi, AbiReader, Call, CallTables};
+pub(crate) use names::{REGISTERS, error_name, name_of_blocked, native_calls};
 use sums::{SingleCall, Summed};
 use targets::{CallTargets, ReturnedCall};
 
@@ -39,8 +39,8 @@ pub(crate) const SPEC: Spec = Spec {
            exit and exit_group never return and are not counted; the return of a new thread from clone or fork is \
            not a call. If seccomp or a tracer answers a call before it begins, the call counts without a time. \
            Calls by the 32-bit ABI (32-bit programs, int 0x80) have the names of its table and a column of their \
-           own. A recording needs user registers for that (record --user-regs=cx,ip); without them, mappings \
-           identify 32-bit programs, and int 0x80 in 64-bit programs is not recognized. Failed calls, and those \
+           own. Recordings have the user registers that tell it; recordings of perf need --user-regs=cx,ip, because \
+           mappings identify only 32-bit programs, but not int 0x80 in 64-bit programs. Failed calls, and those \
            above --than, are lines in order of time with their arguments. -e openat,connect measures only these calls: each is a \
            line, with its stack. -g records the stacks of all calls, which costs much more. For chosen and slow \
            calls, what descriptors refer to is looked up when the call has returned: paths in /proc, the peers of \

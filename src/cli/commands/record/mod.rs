@@ -36,6 +36,7 @@ use crate::source::{Batch, Control, Info, Progress, Source, SourceError, SourceE
 
 use crate::symbols::SymbolOptions;
 use crate::symbols::spaces::WalkFigures;
+use crate::units::events::syscalls;
 
 use crate::cli::args::RecordArgs;
 use crate::cli::output::complain;
@@ -64,6 +65,7 @@ pub(crate) fn run(mut args: RecordArgs) -> anyhow::Result<u8> {
     args.sampling.all_cgroups |= !named.is_empty() || cgroup::has_groups();
     // Triggers and stores read samples while they arrive; a file may have their chains later.
     args.sampling.extras.deferred = true;
+    args.sampling.extras.call_regs = syscalls::REGISTERS;
     let realtime = source_config::realtime(&args.sampling)?;
     let output = if args.is_streamed() { Output::ToErrors } else { Output::Inherit };
     let (started, stop) = source_config::begin(&args, output)?;

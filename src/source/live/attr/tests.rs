@@ -25,6 +25,7 @@ pub(crate) const COMMON: CommonAttrs = CommonAttrs {
         branches: 0,
         intr_regs: 0,
         user_regs: 0,
+        call_regs: 0,
     },
 };
 
@@ -75,6 +76,13 @@ fn registers_are_asked_for_beside_those_that_stacks_are_unwound_with() {
     assert_eq!((plain.sample_type & both, copied.regs_user), (both, REGS_USER | 1 << 40));
     let none = event(&Event::cpu_clock(), &COMMON, KernelFeatures::default());
     assert_eq!((none.sample_type & sample::REGS_INTR, none.regs_intr), (0, 0));
+    let common = CommonAttrs { extras: Extras { call_regs: 4, ..COMMON.extras }, ..COMMON };
+    let traced = |name: &str| {
+        let tracepoint = Some(("raw_syscalls".to_owned(), name.to_owned()));
+        let attr = event(&Event { tracepoint, ..Event::cpu_clock() }, &common, KernelFeatures::default());
+        (attr.regs_user, attr.sample_type & sample::REGS_USER)
+    };
+    assert_eq!([traced("sys_enter"), traced("sys_exit")], [(REGS_LINK | 4, sample::REGS_USER), traced("other")]);
 }
 
 #[test]

@@ -29,7 +29,7 @@ const IP: u32 = 8;
 
 /// The registers that determine the ABI, as bits of `sample_regs_user`.
 /// On Arm the registers' ABI suffices, but the kernel requires at least one register.
-pub(super) const REGISTERS: u64 = if cfg!(target_arch = "x86_64") { 1 << CX | 1 << IP } else { 1 };
+pub(crate) const REGISTERS: u64 = if cfg!(target_arch = "x86_64") { 1 << CX | 1 << IP } else { 1 };
 
 impl AbiReader {
     pub(super) fn of(tables: CallTables) -> Self {

@@ -224,7 +224,11 @@ impl Image {
         let own = [(&self.bytes, SymbolSection::All), (&self.bytes, SymbolSection::Dynamic)];
         let mut last = SymbolTable::default();
         for (bytes, kind) in debug.chain(own) {
-            last = elf::symbols(bytes, kind, segments, true, purse)?;
+            last = match elf::symbols(bytes, kind, segments, true, purse) {
+                // Damage, which the functions report.
+                Err(ElfError::LeftOut(_)) => continue,
+                table => table?,
+            };
             if !last.is_empty() {
                 break;
             }
@@ -246,7 +250,7 @@ impl Image {
                 tables.extend(some.then_some(table));
                 some
             }
-            Err(ElfError::Refused(why)) => {
+            Err(why @ (ElfError::Refused(_) | ElfError::LeftOut(_))) => {
                 left_out.push(why.to_string());
                 false
             }

@@ -96,6 +96,9 @@ pub(crate) fn symbols(
     let is_wanted = if with_data { Symbols::is_function_or_object } else { Symbols::is_function };
     let file = parse(bytes)?;
     let symbols = Symbols::of(&file, bytes, kind);
+    if symbols.len() > 0 && symbols.names.is_empty() {
+        return Err(ElfError::LeftOut(format!("its {} has no names: {} is damaged", kind.section(), kind.names())));
+    }
     let names = Names::In(bytes.clone(), symbols.names_at);
     Ok(symbols.table(&|addr| segments.to_offset(addr), names, purse, is_wanted)?)
 }
@@ -312,6 +315,22 @@ mod tests {
         // Linked at a fixed address, far from its offset in the file.
         assert!(main.start >= 0x40_0000 && table.find(main.start + 1).is_some_and(|s| s.name == b"main"));
         assert!(text.is_some() && id.is_some());
+    }
+
+    #[test]
+    fn a_table_without_its_names_is_damaged() {
+        let mut bytes = map(SPIN).to_vec();
+        let section = parse(&bytes).expect("elf").section_by_name(".strtab").expect("names").index().0;
+        let headers = u64::from_le_bytes(bytes[0x28..0x30].try_into().expect("8 bytes")) as usize;
+        // Its offset in the file.
+        let at = headers + 64 * section + 24;
+        bytes[at..at + 8].copy_from_slice(&(1u64 << 40).to_le_bytes());
+        let image = Image::of(bytes.into()).expect("elf");
+        let why = match image.functions(&mut UnpackBudget::new(1 << 28)) {
+            Ok(functions) => functions.from,
+            Err(error) => error.to_string(),
+        };
+        assert!(why.contains("its .symtab has no names: .strtab is damaged"), "{why}");
     }
 
     /// Their number does not fit the header.

@@ -94,7 +94,7 @@ impl FileHead {
         }
         file.read_exact_at(&mut head, 0)?;
         if u32_at(&head, 0) != MAGIC {
-            return Err(io::Error::other("not a jitdump file in this machine's byte order"));
+            return Err(io::Error::other("not a jitdump file of this machine's byte order"));
         }
         let size = u64::from(u32_at(&head, 8)).max(head.len() as u64);
         Ok(Some(Self { size, machine: u32_at(&head, 12), flags: u64_at(&head, 32) }))
@@ -119,7 +119,7 @@ impl RecordHead {
         file.read_exact_at(&mut head, at)?;
         let (kind, size) = (u32_at(&head, 0), u64::from(u32_at(&head, 4)));
         if size < HEAD {
-            return Err(io::Error::other(format!("the jitdump file is damaged at byte {at}")));
+            return Err(io::Error::other(format!("damaged at byte {at}")));
         }
         Ok((at.saturating_add(size) <= len).then_some(Self { kind, size, time: u64_at(&head, 8) }))
     }

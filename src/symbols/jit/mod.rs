@@ -37,6 +37,7 @@ const READ_FOR_KEPT: u64 = 8;
 #[derive(Debug)]
 struct Growing {
     file: File,
+    path: PathBuf,
     /// Bytes that were processed.
     upto: u64,
     dump: bool,
@@ -173,7 +174,7 @@ impl Jit {
             match FileSearch::new(dso, options).and_then(|places| places.jit(&path, dump)) {
                 Ok(file) => {
                     self.user = self.user.or(file.metadata().map(|meta| meta.uid()).ok());
-                    self.files.push(Growing { file, upto: 0, dump, seen: 0, tail: 0 });
+                    self.files.push(Growing { file, path, upto: 0, dump, seen: 0, tail: 0 });
                 }
                 Err(e) if e.kind() == io::ErrorKind::NotFound => self.wanted.push((path, dump)),
                 // The process may still write its own map, and may have a jitdump file.
@@ -185,14 +186,16 @@ impl Jit {
             }
         }
         let limit = READ_FOR_KEPT * self.most as u64;
-        for Growing { file, upto, dump, seen, tail } in &mut self.files {
+        for Growing { file, path, upto, dump, seen, tail } in &mut self.files {
             let (before, left) = (*upto, slice.bytes);
             let how = match (*dump, self.live) {
                 (true, true) => jitdump::read_on(file, upto, &mut self.told, slice),
                 (true, false) => jitdump::read_by_time(file, upto, &mut self.told),
                 (false, _) => read_map(file, upto, &mut self.told, slice),
             };
-            let how = how.map_err(|e| e.to_string())?;
+            // The DSO has the name of the map.
+            let of_dump = |e: io::Error| format!("its jitdump file {}: {e}", path.display());
+            let how = how.map_err(|e| if *dump { of_dump(e) } else { e.to_string() })?;
             self.read += (left - slice.bytes) as u64;
             let size = file.metadata().map_or(0, |meta| meta.len());
             // Live, an unterminated line is still being written, until the file has not grown for a while.

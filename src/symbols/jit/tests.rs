@@ -247,6 +247,17 @@ fn what_is_refused_is_said_once() {
     assert!(!jit.is_due() && !jit.is_behind() && jit.find(0x1000).is_none());
 }
 
+/// The DSO is called after the map.
+#[test]
+fn problems_of_a_jitdump_file_name_it() {
+    let stage = Stage::new();
+    let dump = stage.at("jit-1.dump");
+    std::fs::write(&dump, [b'x'; 40]).expect("write");
+    let dso = Dso { dump: Some(dump.as_os_str().as_bytes().into()), ..stage.dso.clone() };
+    let why = Jit::new(&dso, &recorded(), 1 << 20).read_on(&dso, &recorded(), &mut long()).expect_err("no dump");
+    assert_eq!(why, format!("its jitdump file {}: not a jitdump file of this machine's byte order", dump.display()));
+}
+
 /// One function repeated: 16-byte lines, eight times the limit, and one line more.
 #[test]
 fn what_is_written_again_and_again_is_read_to_an_end() {

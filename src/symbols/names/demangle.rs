@@ -146,13 +146,27 @@ fn printed(what: &str, name: &str, form: NameForm) -> Option<Option<String>> {
     if symbol.structured_demangle(&mut out, &options).is_err() {
         return Some(None);
     }
-    let name = out.text;
+    let name = table_name(out.text);
     // The library writes a comma before an empty parameter pack.
     let mut name = if name.contains(", >") { name.replace(", >", ">") } else { name };
     if form != NameForm::Full {
         name.truncate(unqualified(&name).len());
     }
     Some(Some(if name.contains(')') { with_suffixes(&name) } else { name }))
+}
+
+/// Writes the names of tables like c++filt. The library has braces around them, and swaps a construction table's classes.
+fn table_name(name: String) -> String {
+    for (word, title) in [("{vtable(", "vtable for "), ("{vtt(", "VTT for ")] {
+        if let Some(class) = name.strip_prefix(word).and_then(|rest| rest.strip_suffix(")}")) {
+            return format!("{title}{class}");
+        }
+    }
+    const CONSTRUCTION: &str = "construction vtable for ";
+    match name.strip_prefix(CONSTRUCTION).and_then(|classes| classes.split_once("-in-")) {
+        Some((complete, base)) => format!("{CONSTRUCTION}{base}-in-{complete}"),
+        None => name,
+    }
 }
 
 /// Returns the kind of a thunk, and the mangled name of the function that it calls.

@@ -56,7 +56,9 @@ pub(crate) struct Replaced(pub(crate) &'static str);
 /// Compares a file with a DSO's. `mapped` is the wall-clock time of the first mapping, or a later one.
 pub(crate) fn compare(file: &File, dso: &Dso, mapped: Option<u64>) -> Likeness {
     let Ok(meta) = file.metadata() else { return Likeness::Other("its metadata cannot be read") };
-    if !has_inode(file, &dso.file) {
+    // Writers of recordings that do not know the inode leave it 0.
+    let is_known = !matches!(dso.file, FileId::Inode { inode: 0, .. });
+    if is_known && !has_inode(file, &dso.file) {
         return Likeness::Other("another inode");
     }
     let recorded = match dso.file {
@@ -158,6 +160,11 @@ mod tests {
             compare(file.as_file(), &Dso { file: id, extent, ..dso.clone() }, Some(u64::MAX))
         };
         assert_eq!((with(0, 4096), with(0, 8192)), (Likeness::Same, Likeness::Other("it is shorter")));
+        let of_inode = |inode| {
+            let id = FileId::Inode { major: 0, minor: 0, inode, generation: 0 };
+            compare(file.as_file(), &Dso { file: id, ..dso.clone() }, None)
+        };
+        assert_eq!([0, u64::MAX].map(of_inode), [Likeness::Unproven, Likeness::Other("another inode")]);
         if let Some(own) = inode_generation(file.as_file()) {
             assert_eq!(with(own, 4096), Likeness::Same);
             assert_eq!(with(own ^ 1, 4096), Likeness::Other("its inode was reused"));

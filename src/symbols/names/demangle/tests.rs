@@ -24,6 +24,9 @@ fn each_language() {
         ("_ZThn16_N1a1bD0Ev", "non-virtual thunk to a::b::~b"),
         ("_ZTv0_n24_NK1X1fEv", "virtual thunk to X::f"),
         ("_ZTch0_v0_n24_N1X1fEv", "covariant return thunk to X::f"),
+        ("_ZTVN1a1BIiEE", "vtable for a::B<int>"),
+        ("_ZTT1A", "VTT for A"),
+        ("_ZTC1A0_1B", "construction vtable for B-in-A"),
         // Names that c++filt demangles and the library does not.
         ("_ZN2mmW3modW4part1fIiEET_S3_", "mm::f@mod.part<int>"),
         ("_ZN2mmW3modW4part1S1hEv", "mm::S@mod.part::h"),

@@ -87,6 +87,8 @@ pub struct Decoder {
     ids: FxHashMap<u64, u16>,
     /// Whether the timestamp has the same position in records of all events.
     uniform: bool,
+    /// Whether an event lists no ids, so that any sample may be its own.
+    lacks_ids: bool,
     /// Whether mappings may carry the build ids of their files.
     pub(crate) build_ids: bool,
     /// The last counts of events that are read with their group, by id, and by thread if each thread has its own.
@@ -139,6 +141,7 @@ impl Decoder {
         let layout = desc.layout();
         self.uniform &= self.forms.first().is_none_or(|first| trailer(&first.layout) == trailer(&layout));
         self.build_ids |= desc.attr.has(Flag::BuildId);
+        self.lacks_ids |= desc.ids.is_empty();
         let own = self.forms.len() as u16;
         self.ids.extend(desc.ids.iter().map(|id| (*id, own)));
         let period = if desc.attr.has(Flag::Freq) { 0 } else { desc.attr.period_or_freq };
@@ -190,6 +193,11 @@ impl Decoder {
         Some((form, sample))
     }
 
+    /// Returns whether a sample has the id of none of the events, which all list theirs.
+    pub(crate) fn is_of_no_event(&self, sample: &Sample<'_>) -> bool {
+        self.forms.len() > 1 && !self.lacks_ids && sample.id != 0 && !self.ids.contains_key(&sample.id)
+    }
+
     /// Splits a sample that was read with its group. As in perf, each event that counted since the previous sample
     /// has a sample, with that count as its period.
     pub(crate) fn shares(&mut self, form: &SampleForm, sample: &Sample<'_>) -> Vec<GroupShare> {
@@ -214,5 +222,24 @@ impl Decoder {
             types::SAMPLE => layout.time_offset().and_then(|at| u64_at(body, at)).unwrap_or(0),
             _ => layout.trailer(body).map_or(0, |t| t.time),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::attr::Attr;
+
+    /// The first event would get the sample.
+    #[test]
+    fn a_sample_with_an_unknown_id_is_of_no_event() {
+        let event = |ids: &[u64]| EventDesc { name: "x".to_owned(), attr: Attr::default(), ids: ids.to_vec() };
+        let is_of_none = |events: &[EventDesc], id| {
+            let all = (0..events.len() as u16).collect();
+            Decoder::new(all, events).is_of_no_event(&Sample { id, ..Sample::default() })
+        };
+        let two = [event(&[1, 2]), event(&[3])];
+        assert_eq!([0, 1, 2, 3, 77].map(|id| is_of_none(&two, id)), [false, false, false, false, true]);
+        assert!(!is_of_none(&two[..1], 77) && !is_of_none(&[event(&[1]), event(&[])], 77));
     }
 }

@@ -18,6 +18,11 @@ impl IngestState {
             self.profile.ledger.malformed += 1;
             return;
         };
+        // Live, an event's ids may become known after its first samples.
+        if self.session.origin() == Origin::Recorded && self.inputs.decoder(input).is_of_no_event(&sample) {
+            self.profile.ledger.malformed += 1;
+            return;
+        }
         sample.time = self.times.known(time);
         if let Some(code) = &mut self.code {
             code.follow(&mut self.session, sample.time);

@@ -99,6 +99,25 @@ fn only_whole_calls_count() {
     assert_eq!(found, [["(not known)", "", "1", ""], ["/a", "1", "", ""]]);
 }
 
+/// By `int 0x80`, the numbers are those of other calls.
+#[test]
+fn calls_by_the_32_bit_abi_are_left_out() {
+    use crate::common::stage::Value::{N, T};
+    use perfprof_tui::record::sample::UserState;
+    let [read, ..] = FILE_CALLS;
+    let mut s = files();
+    open_file(&mut s, MS, US, 1, "/a", 3);
+    for (at, abi) in [(2, 1), (4, 2)] {
+        let registers = UserState { abi, ..UserState::default() };
+        let enter = perfprof_tui::units::kit::UnitSample { pid: 1, tid: 1, registers, ..s.hit(4, at * MS) };
+        s.give(enter, &[N(read), T("\u{3}")]);
+        let exit = perfprof_tui::units::kit::UnitSample { pid: 1, tid: 1, ..s.hit(5, (at + 1) * MS) };
+        s.give(exit, &[N(read), N(10)]);
+    }
+    let panels = s.panels();
+    assert_eq!(texts(panel(&panels, "Files"), ["file", "opens", "reads"]), [["/a", "1", "1"]]);
+}
+
 /// Slow and failed calls of `syscalls` are written with their arguments, if the records have them.
 #[test]
 fn calls_have_their_arguments() {

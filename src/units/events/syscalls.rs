@@ -25,8 +25,8 @@ use crate::units::kit::socket_address;
 use arguments::{Arguments, descriptors};
 use choice::{CallChoice, CallSide};
 use lines::{CallArguments, CallLines, ListedCall};
-use names::{Abi, AbiReader, Call, CallTables};
-pub(crate) use names::{REGISTERS, error_name, name_of_blocked, native_calls};
+pub(crate) use names::{Abi, AbiReader, REGISTERS, error_name, name_of_blocked, native_calls};
+use names::{Call, CallTables};
 use sums::{SingleCall, Summed};
 use targets::{CallTargets, ReturnedCall};
 

@@ -9,9 +9,11 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use crate::event::calls::CallTables;
 use crate::panel::unit;
 use crate::record::Record;
 use crate::session::Session;
+use crate::units::events::syscalls::{Abi, AbiReader, REGISTERS};
 use crate::units::kit::prelude::*;
 
 use calls::{FileCall, FileCalls, Made};
@@ -28,7 +30,7 @@ pub(crate) const SPEC: Spec = Spec {
            are looked up in /proc, in recordings they are not known. A path in memory that the process has not touched \
            before cannot be read; /proc then has it if the file opens. Sockets, pipes and other kinds share a row \
            each. Time is that of the calls, and includes waits for the disk. Bytes are results, so that sparse files \
-           and the page cache count. Mapped memory, io_uring and 32-bit programs are not included.",
+           and the page cache count. Mapped memory, io_uring and calls by the 32-bit ABI are not included.",
     example: "perfprof-tui files -p 1234 --than 10ms",
     output: "",
     options: &["than", "lower", "comm", "pids", "tids", "keep"],
@@ -118,6 +120,7 @@ struct Files {
     opens: [Option<OpenFields>; OPENS.len()],
     enter: Option<(Num, Num)>,
     exit: Option<(Num, Num)>,
+    abis: AbiReader,
     paths: Paths,
     descriptors: Descriptors,
     /// The calls that have not returned, with the path that they open.
@@ -247,13 +250,19 @@ impl Unit for Files {
             if role == 0 { request } else { request.optional() }
         });
         let others = [("raw_syscalls:sys_enter", false), ("raw_syscalls:sys_exit", true)];
-        let others = others.map(|(event, ends)| EventRequest::new(event).only(Some(self.calls.filter(ends))));
+        let others = others.map(|(event, ends)| EventRequest {
+            registers: if ends { 0 } else { REGISTERS },
+            ..EventRequest::new(event).only(Some(self.calls.filter(ends)))
+        });
         opens.chain(others).collect()
     }
 
     fn bind(&mut self, event: &UnitEvent<'_>) -> Result<(), String> {
         match event.role {
-            ENTER => self.enter = Some((Num::of(event.format, "id")?, Num::of(event.format, "args")?)),
+            ENTER => {
+                self.enter = Some((Num::of(event.format, "id")?, Num::of(event.format, "args")?));
+                self.abis = AbiReader::of(CallTables::of(event.arch));
+            }
             EXIT => {
                 self.slowest.bind(event)?;
                 self.exit = Some((Num::of(event.format, "id")?, Num::of(event.format, "ret")?));
@@ -277,6 +286,10 @@ impl Unit for Files {
         match hit.role {
             ENTER => {
                 let Some((number, args)) = &self.enter else { return };
+                // By int 0x80, numbers are those of other calls.
+                if self.abis.read(&hit.registers) == Some(Abi::Compat) {
+                    return;
+                }
                 if let Some(call) = self.calls.of_number(number.get(hit.raw)) {
                     let made = Made::of(call, args.bytes(hit.raw));
                     self.open.begin(hit.tid, made, hit.time, None);

@@ -13,7 +13,7 @@ impl Call {
 
 /// Determines the ABI of calls from the user registers at their entry.
 #[derive(Clone, Debug, Default)]
-pub(super) struct AbiReader {
+pub(crate) struct AbiReader {
     is_x86_64: bool,
     /// Whether a call was seen with its return address in `rcx`, where the `syscall` instruction stores it. CPUs with
     /// FRED never do, so that another `rcx` is not conclusive on them.
@@ -32,12 +32,12 @@ const IP: u32 = 8;
 pub(crate) const REGISTERS: u64 = if cfg!(target_arch = "x86_64") { 1 << CX | 1 << IP } else { 1 };
 
 impl AbiReader {
-    pub(super) fn of(tables: CallTables) -> Self {
+    pub(crate) fn of(tables: CallTables) -> Self {
         Self { is_x86_64: tables == CallTables::X86_64, leaves_address: false }
     }
 
     /// Returns the ABI of a call at its start; `None` if its sample has no registers.
-    pub(super) fn read(&mut self, user: &UserState<'_>) -> Option<Abi> {
+    pub(crate) fn read(&mut self, user: &UserState<'_>) -> Option<Abi> {
         match user.abi {
             REGS_ABI_32 => Some(Abi::Compat),
             REGS_ABI_64 => {

@@ -53,6 +53,11 @@ impl Identities {
         self.read = self.dsos.all().len();
     }
 
+    /// Returns whether a file was mapped.
+    pub(crate) fn has_mapped(&self, path: &str) -> bool {
+        self.dsos.all().iter().any(|dso| &*dso.path == path)
+    }
+
     pub(crate) fn list(&self) -> &[IdentifiedFile] {
         &self.list
     }

@@ -25,15 +25,17 @@ pub(crate) fn of_interpreters(tables: &Tables) -> impl Iterator<Item = String> {
     })
 }
 
-/// Returns a note if most stacks that were walked by tables are broken: the most frequent reason, and a remedy.
-pub(crate) fn of_walks(walks: &WalkFigures) -> Option<String> {
+/// Returns a note if most stacks that were walked by tables are broken: the most frequent reason, and a remedy. Tables
+/// exist for other processes, too; `is_mapped` returns whether a recorded process has mapped a file.
+pub(crate) fn of_walks(walks: &WalkFigures, is_mapped: impl Fn(&str) -> bool) -> Option<String> {
     let share = walks.ends.broken_percent();
     if walks.ends.all() < ENOUGH || share <= MOST {
         return None;
     }
     let broken = walks.ends.percents().filter(|(why, _)| why.is_broken());
     let (why, _) = broken.max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)))?;
-    let of = |is: fn(&TableOutcome) -> bool| walks.tables.files.iter().find(|file| is(&file.made));
+    let of =
+        |is: fn(&TableOutcome) -> bool| walks.tables.files.iter().find(|file| is(&file.made) && is_mapped(&file.name));
     let remedy = if why != WalkEnd::NoFrame {
         "I on the live screen lists the reasons; --call-graph dwarf copies the stacks".to_owned()
     } else if let Some(file) = of(|made| matches!(made, TableOutcome::Coming)) {
@@ -109,16 +111,20 @@ mod tests {
     #[test]
     fn most_stacks_are_broken_for_a_reason() {
         let coming = || vec![FileTable { name: "/usr/bin/node".into(), made: TableOutcome::Coming, processes: 1 }];
-        assert_eq!(of_walks(&walks(60, 40, coming())), None);
-        assert_eq!(of_walks(&walks(0, 40, coming())), None, "a few stacks are not judged");
+        assert_eq!(of_walks(&walks(60, 40, coming()), |_| true), None);
+        assert_eq!(of_walks(&walks(0, 40, coming()), |_| true), None, "a few stacks are not judged");
         assert_eq!(
-            of_walks(&walks(10, 90, coming())).as_deref(),
+            of_walks(&walks(10, 90, coming()), |_| true).as_deref(),
             Some(
                 "90.0 % of stacks lack callers and end in [broken] (no table, no frame pointer); the table of \
                  /usr/bin/node is not complete yet: record for longer"
             )
         );
-        assert!(of_walks(&walks(10, 90, Vec::new())).is_some_and(|note| note.contains("--call-graph dwarf")));
+        let without = [walks(10, 90, Vec::new()), walks(10, 90, coming())].map(|walks| of_walks(&walks, |_| false));
+        assert!(
+            without.iter().flatten().filter(|note| note.contains("code without a table")).count() == 2,
+            "{without:?}"
+        );
     }
 
     #[test]

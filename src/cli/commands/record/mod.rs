@@ -99,7 +99,7 @@ pub(crate) fn run(mut args: RecordArgs) -> anyhow::Result<u8> {
         ));
         if let Some(walks) = &recorder.walks {
             stack_gaps::of_interpreters(&walks.tables)
-                .chain(stack_gaps::of_walks(walks))
+                .chain(stack_gaps::of_walks(walks, |path| recorder.has_mapped(path)))
                 .for_each(|note| complain(&note));
         }
     }
@@ -150,6 +150,11 @@ struct Recorder<'a> {
 }
 
 impl<'a> Recorder<'a> {
+    /// Returns whether a recorded process has mapped a file; `false` if the mappings are not followed.
+    fn has_mapped(&self, path: &str) -> bool {
+        self.identities.as_ref().is_some_and(|identities| identities.has_mapped(path))
+    }
+
     fn start(source: &LiveSource, args: &'a RecordArgs, named: &[NamedContainer]) -> anyhow::Result<Self> {
         let mut info = source.info().clone();
         let series = FileSeries::of(args)?;

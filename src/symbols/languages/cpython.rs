@@ -1,4 +1,4 @@
-//! CPython 3.8 to 3.13: its files by their symbols, and where its threads keep their state.
+//! CPython 3.8 to 3.14: its files by their symbols, and where its threads keep their state.
 
 use object::{Object, ObjectSection, ObjectSymbol};
 

@@ -1,4 +1,4 @@
-//! The table of offsets with which the state of CPython 3.13 begins (`_Py_DebugOffsets`).
+//! The table of offsets with which the state of CPython 3.13 and 3.14 begins (`_Py_DebugOffsets`).
 
 use super::NotWalked;
 use crate::kernel::walk::runtime::{InterpreterKind, RuntimeLayout};
@@ -13,14 +13,14 @@ pub(super) struct Tree {
 }
 
 /// Bytes of the table that are read.
-pub(super) const BYTES: usize = 8 * 48;
+pub(super) const BYTES: usize = 8 * 50;
 const COOKIE: &[u8] = b"xdebugpy";
 
 /// Parses the table of this minor version. Fails if it is another's, if its values cannot be true, or if the build has
 /// no global lock: then all objects have other heads, and code has an array of copies of its instructions.
 pub(super) fn parse(minor: u8, bytes: &[u8]) -> Result<(RuntimeLayout, Tree), NotWalked> {
     const FREE_THREADED: usize = 2;
-    if minor == 13 && word(bytes, FREE_THREADED) == Some(1) {
+    if matches!(minor, 13 | 14) && word(bytes, FREE_THREADED) == Some(1) {
         return Err(NotWalked::FreeThreaded);
     }
     layout(minor, bytes).ok_or(NotWalked::Version)
@@ -35,6 +35,7 @@ fn layout(minor: u8, bytes: &[u8]) -> Option<(RuntimeLayout, Tree)> {
     // Groups of words: state, interpreter, thread, frame, code.
     let (interpreter, thread, frame, code) = match minor {
         13 => (6, 19, 28, 34),
+        14 => (6, 22, 31, 39),
         _ => return None,
     };
     let version = word(1)?;

@@ -52,8 +52,8 @@ impl NotWalked {
             Self::Version if language == Language::Perl => "Run the program with Perl 5.32 to 5.42.",
             Self::Version if language == Language::Java => "Write a perf map by jcmd PID Compiler.perfmap.",
             Self::Version if language == Language::JavaScript => "Start the program with node --perf-basic-prof.",
-            Self::Version => "Run the program with CPython 3.8 to 3.13, or 3.12 and later with python -X perf.",
-            Self::FreeThreaded => "Run the program with a build that has the lock: python3.13, not python3.13t.",
+            Self::Version => "Run the program with CPython 3.8 to 3.14, or 3.12 and later with python -X perf.",
+            Self::FreeThreaded => "Run the program with a build that has the lock: python3.14, not python3.14t.",
             Self::ThreadSafe => "Run the program with a build of PHP without thread safety (NTS).",
             Self::Unreadable => "Run as root or as the user of the process; see kernel.yama.ptrace_scope.",
             Self::NotBegun | Self::Delayed | Self::NoRoom => "Try again when the program runs.",
@@ -70,7 +70,7 @@ pub fn read_untrusted(bytes: &[u8]) {
     let Some((kind, bytes)) = bytes.split_first() else { return };
     match kind % 9 {
         0 => drop(runtime_file::RuntimeFile::of(bytes)),
-        1 => _ = debug_offsets::parse(13, bytes),
+        1 => [13, 14].into_iter().for_each(|minor| _ = debug_offsets::parse(minor, bytes)),
         2 => hotspot::read_untrusted(bytes),
         3 => v8::read_untrusted(bytes),
         5 => ruby::read_untrusted(bytes),

@@ -116,18 +116,50 @@ proptest! {
     #[test]
     fn any_table_of_offsets_is_read(bytes in proptest::collection::vec(any::<u8>(), 0..400), version in any::<bool>()) {
         let mut bytes = bytes;
-        if version && bytes.len() >= 16 {
-            bytes[..8].copy_from_slice(b"xdebugpy");
-            bytes[8..16].copy_from_slice(&0x030d_00f0u64.to_le_bytes());
+        for minor in [13u8, 14] {
+            if version && bytes.len() >= 16 {
+                bytes[..8].copy_from_slice(b"xdebugpy");
+                bytes[8..16].copy_from_slice(&(0x0300_00f0 | u64::from(minor) << 16).to_le_bytes());
+            }
+            let _ = debug_offsets::parse(minor, &bytes);
         }
-        let _ = debug_offsets::parse(13, &bytes);
     }
+}
+
+fn parse(words: &[u64], minor: u8) -> Result<(RuntimeLayout, Tree), NotWalked> {
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    debug_offsets::parse(minor, &bytes)
+}
+
+/// The table of 3.14.0, whose groups of threads, frames and code begin later.
+#[test]
+fn the_table_of_3_14_is_read() {
+    let mut words = vec![0u64; debug_offsets::BYTES / 8];
+    words[0] = u64::from_le_bytes(*b"xdebugpy");
+    words[1] = 0x030e_00f0;
+    words[3..20].copy_from_slice(&[
+        316_536, 784, 808, 225_808, 7280, 7272, 7344, 7360, 7408, 7664, 7648, 7656, 16, 7760, 0, 7776, 7768,
+    ]);
+    words[20..31].copy_from_slice(&[7968, 0, 824, 0, 8, 16, 72, 152, 160, 232, 32]);
+    words[31..39].copy_from_slice(&[88, 8, 0, 56, 80, 74, 64, 0]);
+    words[39..50].copy_from_slice(&[216, 112, 120, 128, 136, 68, 52, 96, 104, 208, 0]);
+    let (layout, tree) = parse(&words, 14).expect("true");
+    assert_eq!(tree, Tree { interpreter: 808, thread: 7344, next: 8 });
+    assert_eq!((layout.hops, layout.thread_id, layout.entry, layout.frame_size), ((72, None), 152, (74, 3, 255), 80));
+    assert_eq!((layout.code, layout.next, layout.instruction), (0, 8, 56));
+    assert_eq!((layout.name, layout.file, layout.code_size, layout.start), (128, 112, 136, 208));
+    assert_eq!((layout.first_line, layout.arguments, layout.line_table), (68, 52, 136));
+    for minor in [13, 15] {
+        assert_eq!(parse(&words, minor), Err(NotWalked::Version));
+    }
+    words[2] = 1;
+    assert_eq!(parse(&words, 14), Err(NotWalked::FreeThreaded));
 }
 
 /// The table of 3.13.0.
 #[test]
 fn the_table_of_offsets_is_believed_if_it_can_be_true() {
-    let mut words = vec![0u64; 48];
+    let mut words = vec![0u64; debug_offsets::BYTES / 8];
     words[0] = u64::from_le_bytes(*b"xdebugpy");
     words[1] = 0x030d_00f0;
     words[5] = 632;
@@ -135,10 +167,6 @@ fn the_table_of_offsets_is_believed_if_it_can_be_true() {
     (words[19], words[21], words[23], words[24]) = (320, 8, 72, 152);
     (words[28], words[29], words[30], words[31], words[33]) = (88, 8, 0, 56, 70);
     (words[34], words[35], words[37], words[38], words[39], words[40], words[43]) = (208, 112, 128, 136, 68, 52, 200);
-    let parse = |words: &[u64], minor| {
-        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        debug_offsets::parse(minor, &bytes)
-    };
     let (layout, tree) = parse(&words, 13).expect("true");
     assert_eq!(tree, Tree { interpreter: 632, thread: 7344, next: 8 });
     assert_eq!((layout.hops, layout.thread_id, layout.entry, layout.frame_size), ((72, None), 152, (70, 3, 255), 72));

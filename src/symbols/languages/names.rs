@@ -18,6 +18,7 @@ use super::hotspot::JavaLayout;
 use super::line_table::FunctionLines;
 use super::php::PhpLines;
 use super::v8::{V8Layout, V8Names, V8Process};
+use crate::kernel::ThreadPriority;
 use crate::kernel::machine::identity::Identity;
 use crate::kernel::procfs;
 use crate::kernel::walk::runtime::GeneratedFrame;
@@ -210,8 +211,11 @@ impl NameReader {
 fn start(done: Sender<Answer>) -> Option<Sender<Question>> {
     let (questions, asked) = unbounded::<Question>();
     let work = move || {
+        // The reader of rings waits for the answer for a limited time: frames have no names if it comes later.
+        let mut priority = ThreadPriority::ahead();
         let mut processes: FxHashMap<u32, (Option<ProcessFile>, V8Process)> = FxHashMap::default();
         for Question { number, id, pid, of, types, frames } in asked {
+            priority.keep();
             if let RuntimeTypes::Python(_) | RuntimeTypes::Php(_) = types {
                 let names = lines_of(frames, &types, [of, pid]);
                 if done.send((number, id, names)).is_err() {

@@ -389,11 +389,14 @@ pub(crate) fn is_anonymous(name: &[u8]) -> bool {
     name.is_empty() || STARTS.iter().any(|start| name.starts_with(start))
 }
 
-/// Returns whether a file holds code that its process writes at run time: unlike programs, it is mapped shared.
+/// Returns whether a file holds code that its process writes at run time: unlike programs, it is mapped shared, or it is
+/// memory that the process may still write. Programs in such memory may not be written.
 fn is_written_code(map: &Mmap<'_>) -> bool {
     const SHARED: u32 = libc::MAP_SHARED as u32;
     const EXEC: u32 = libc::PROT_EXEC as u32;
-    map.flags & SHARED != 0 && map.prot & EXEC != 0 && map.name.starts_with(b"/") && !is_jitdump(map.name)
+    const WRITE: u32 = libc::PROT_WRITE as u32;
+    let is_written = map.flags & SHARED != 0 || map.prot & WRITE != 0 && map.name.starts_with(b"/memfd:");
+    is_written && map.prot & EXEC != 0 && map.name.starts_with(b"/") && !is_jitdump(map.name)
 }
 
 /// Returns whether a path is a jitdump file, `jit-PID.dump`, as in its specification.

@@ -119,6 +119,28 @@ fn the_kernels_addresses_are_its_own() {
 }
 
 #[test]
+fn memory_files_that_are_mapped_to_write_code_are_a_jits() {
+    let path = |name: &'static str, prot: u32, flags: u32| {
+        let mut dsos = Dsos::default();
+        let id = dsos.map(&Mmap { prot, flags, ..map(9, name) }, None);
+        dsos.of_map(id).path.to_string()
+    };
+    let [shared, private] = [libc::MAP_SHARED, libc::MAP_PRIVATE].map(|flags| flags as u32);
+    let [run, write] = [libc::PROT_READ | libc::PROT_EXEC, 7].map(|prot| prot as u32);
+    let memory = "/memfd:code (deleted)";
+    for (name, prot, flags, is_jit) in [
+        (memory, run, shared, true),
+        (memory, write, private, true),
+        // A program in memory, and one whose code may be written.
+        (memory, run, private, false),
+        ("/bin/packed", write, private, false),
+        ("/tmp/code (deleted)", write, shared, true),
+    ] {
+        assert_eq!(path(name, prot, flags), if is_jit { "/tmp/perf-9.map" } else { name }, "{name} {prot} {flags}");
+    }
+}
+
+#[test]
 fn a_jits_dump_and_its_code_find_each_other() {
     let mut dsos = Dsos::default();
     let code = dsos.map(&map(9, "//anon"), None);

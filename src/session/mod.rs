@@ -30,8 +30,8 @@ pub use crate::kernel::blocked::BlockedThread;
 pub use crate::kernel::peers::OtherEnds;
 pub(crate) use crate::kernel::peers::unix_name;
 pub use crate::kernel::sockets::{SocketListError, TcpCounters, TcpMonitor, TcpSocket};
-pub(crate) use crate::kernel::thread_cpu_ns;
 use crate::kernel::{cgroup, procfs};
+pub(crate) use crate::kernel::{monotonic_ns, thread_cpu_ns};
 use crate::record::Record;
 use crate::record::open_spans::ThreadChange;
 

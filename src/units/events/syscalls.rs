@@ -2,8 +2,10 @@
 
 mod arguments;
 mod choice;
+mod flag_names;
 mod known_descriptors;
 mod lines;
+mod lookups;
 mod names;
 mod panels;
 mod shapes;
@@ -25,6 +27,7 @@ use crate::units::kit::socket_address;
 use arguments::{Arguments, descriptors};
 use choice::{CallChoice, CallSide};
 use lines::{CallArguments, CallLines, ListedCall};
+use lookups::DescriptorName;
 pub(crate) use names::{Abi, AbiReader, REGISTERS, error_name, name_of_blocked, native_calls};
 use names::{Call, CallTables};
 use sums::{SingleCall, Summed};
@@ -46,9 +49,10 @@ pub(crate) const SPEC: Spec = Spec {
            calls, what descriptors refer to is looked up when the call has returned: paths in /proc, the peers of \
            sockets in the kernel's socket monitoring, and the processes at the other end of a pipe. 'Files and \
            peers' sums up calls by their first descriptor, path or socket address. What a descriptor refers to is \
-           looked up at its first use, and again every second; a descriptor that is closed by then is not known. \
-           Lookups and searches take at most 5 % of the time each, and recordings lack them. --paths records the paths and socket \
-           addresses that calls name, which costs a second record for each such call; chosen calls have them. \
+           looked up at its first use, and again every second; a descriptor that is closed or \
+           reopened by then is not known. Lookups and searches take at most 5 % of the time each, and recordings lack \
+           them. --paths records the paths and socket addresses that calls name, which costs a second record for each \
+           such call; chosen calls have them, calls by the 32-bit ABI do not. \
            Contents of buffers are never shown. On the running machine, BPF programs at raw tracepoints count calls: \
            the first 200 of each reading on each CPU are recorded singly, and so are five times as many calls with a \
            descriptor (fewer above 4 CPUs) and calls above 1 ms or --than; readings are 200 ms apart, or less with a \
@@ -73,8 +77,11 @@ getppid      1,422,050   253 ms   151 ns   178 ns   169 ns   205 ns…",
 
 const EVENTS: [&str; 2] = ["raw_syscalls:sys_enter", "raw_syscalls:sys_exit"];
 
-/// The fields with the first path of a call, and those with its socket address.
+/// The fields with the first path of a call.
 const PATH_FIELDS: [&str; 4] = ["__filename_val", "__pathname_val", "__path_val", "__oldname_val"];
+/// The field with the second path of a call.
+const SECOND_PATH_FIELD: &str = "__newname_val";
+/// The fields with the socket address of a call.
 const ADDRESS_FIELDS: [&str; 2] = ["uservaddr_val", "umyaddr_val"];
 /// The calls whose result is a socket with a peer.
 const ACCEPTING: [&str; 2] = ["accept", "accept4"];
@@ -112,17 +119,19 @@ struct Begun {
     stack: RetainedStack,
 }
 
-/// The first path or the socket address of a call, and its stack, from the call's own event.
+/// The paths or the socket address of a call, and its stack, from the call's own event.
 #[derive(Clone, Debug, Default)]
 struct OwnEvent {
     text: Option<Arc<str>>,
+    second: Option<Arc<str>>,
     is_address: bool,
     stack: RetainedStack,
 }
 
 #[derive(Clone, Debug)]
 enum TextField {
-    Path(Text),
+    /// The first path, and the second one of calls that have two.
+    Path(Text, Option<Text>),
     SocketAddress(Num),
 }
 
@@ -205,6 +214,8 @@ impl Syscalls {
         if counts {
             self.targets.count(&returned, self.tables, &mut self.descriptors, cx);
         }
+        // The call ends what is known of the descriptor.
+        let closed = self.targets.closed(&returned, self.tables);
         self.targets.follow(&returned, self.tables);
         if !counts {
             return;
@@ -212,7 +223,7 @@ impl Syscalls {
         let error = (-4095..0).contains(&result).then_some(result.unsigned_abs() as u32);
         let key = (if self.per_thread { hit.tid } else { 0 }, call);
         let row = self.rows.entry(key).or_default();
-        let made = CallArguments { arguments, text, files: Vec::new() };
+        let made = CallArguments { arguments, text, second: own.second.clone(), files: closed.into_iter().collect() };
         if let Some(error) = error {
             let failed = row.errors.entry(error).or_default();
             failed.times += 1;
@@ -233,8 +244,10 @@ impl Syscalls {
         if !(is_chosen || is_slow || above || error.is_some() || cx.found.is_some()) {
             return;
         }
-        let files =
-            if is_chosen || is_slow || above { self.files((call, result), &made, &own, hit, cx) } else { Vec::new() };
+        let mut files = made.files.clone();
+        if is_chosen || is_slow || above {
+            files.extend(self.files((call, result), &made, &own, hit, cx));
+        }
         let begun = entered.map_or(RetainedStack::NONE, |begin| begin.with.stack);
         let stack = if begun == RetainedStack::NONE { own.stack } else { begun };
         let (tid, tables) = (hit.tid, self.tables);
@@ -258,7 +271,7 @@ impl Syscalls {
         own: &OwnEvent,
         hit: &UnitSample<'_>,
         cx: &mut Context<'_>,
-    ) -> Vec<(i32, Arc<str>)> {
+    ) -> Vec<(i32, Arc<DescriptorName>)> {
         let Some(arguments) = &made.arguments else { return Vec::new() };
         let all = descriptors(&self.tables.name(call), arguments);
         if let (Some(address), [fd], true) = (&own.text, &*all, own.is_address) {
@@ -277,17 +290,18 @@ impl Syscalls {
 
     /// Stores what the event of the thread's call recorded.
     fn named(&mut self, hit: &UnitSample<'_>) {
-        let (text, is_address) = match self.text_fields.get(&hit.role) {
-            Some(TextField::Path(field)) => (Some(String::from_utf8_lossy(field.bytes(hit.raw)).into_owned()), false),
-            Some(TextField::SocketAddress(field)) => (socket_address::name(field.bytes(hit.raw)), true),
-            None => (None, false),
+        let path = |field: &Text| String::from_utf8_lossy(field.bytes(hit.raw)).into_owned();
+        let (text, second, is_address) = match self.text_fields.get(&hit.role) {
+            Some(TextField::Path(first, second)) => (Some(path(first)), second.as_ref().map(path), false),
+            Some(TextField::SocketAddress(field)) => (socket_address::name(field.bytes(hit.raw)), None, true),
+            None => (None, None, false),
         };
         if self.own_events.len() >= MAX_OWN {
             self.own_events.clear();
         }
         // A text may not have been readable.
-        let text = text.filter(|text| !text.is_empty()).map(Arc::from);
-        self.own_events.insert(hit.tid, OwnEvent { text, is_address, stack: hit.stack });
+        let [text, second] = [text, second].map(|text| text.filter(|text| !text.is_empty()).map(Arc::from));
+        self.own_events.insert(hit.tid, OwnEvent { text, second, is_address, stack: hit.stack });
     }
 
     fn entering(&mut self, hit: &UnitSample<'_>, number: i64, cx: &Context<'_>) -> Call {
@@ -327,7 +341,9 @@ impl Unit for Syscalls {
     fn bind(&mut self, event: &UnitEvent<'_>) -> Result<(), String> {
         self.tables = CallTables::of(event.arch);
         if event.role >= EVENTS.len() {
-            let path = PATH_FIELDS.iter().find_map(|name| Text::of(event.format, name).ok()).map(TextField::Path);
+            let second = || Text::of(event.format, SECOND_PATH_FIELD).ok();
+            let path = PATH_FIELDS.iter().find_map(|name| Text::of(event.format, name).ok());
+            let path = path.map(|path| TextField::Path(path, second()));
             let address = || ADDRESS_FIELDS.iter().find_map(|name| Num::of(event.format, name).ok());
             let field = path.or_else(|| address().map(TextField::SocketAddress));
             self.text_fields.extend(field.map(|field| (event.role, field)));
@@ -383,7 +399,7 @@ impl Unit for Syscalls {
         self.initial.ask(cx);
     }
 
-    fn thread_changed(&mut self, change: &ThreadChange, _time: u64, _cx: &mut Context<'_>) {
+    fn thread_changed(&mut self, change: &ThreadChange, time: u64, _cx: &mut Context<'_>) {
         self.open.follow(change, |tid| tid);
         self.initial.follow(change);
         match change {
@@ -397,7 +413,7 @@ impl Unit for Syscalls {
                 }
             }
             ThreadChange::Exec { pid, from, gone } => {
-                self.targets.end(*pid);
+                self.targets.exec(*pid, time);
                 gone.iter().chain(from).for_each(|tid| {
                     self.newborn.remove(tid);
                 });

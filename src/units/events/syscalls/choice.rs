@@ -10,7 +10,8 @@ use super::names::{Call, CallTables};
 /// The calls with a path or a socket address that their own events record, by the names of the events.
 const WITH_TEXT: &str = "openat open openat2 execve execveat newfstatat statx newstat newlstat access faccessat \
                          faccessat2 readlink readlinkat unlink unlinkat mkdir mkdirat rename renameat renameat2 chdir \
-                         truncate statfs connect bind";
+                         truncate statfs creat rmdir link linkat symlink symlinkat chmod fchmodat chown lchown \
+                         fchownat utimensat chroot connect bind";
 
 /// The calls that end what is known of a descriptor. They are recorded with chosen calls that use descriptors.
 const FOLLOWED: [&str; 4] = ["close", "close_range", "dup2", "dup3"];

@@ -9,26 +9,33 @@ use crate::units::kit::prelude::*;
 
 use super::ACCEPTING;
 use super::arguments::{Arguments, written};
+use super::lookups::DescriptorName;
 use super::names::{Call, CallTables, error_name};
 
 /// The number of lines to keep.
 const KEEP: u64 = 10_000;
 
-/// The arguments of a call, if its record has them, its path or socket address, and what its descriptors refer to.
+/// The arguments of a call, if its record has them, its paths or socket address, and what its descriptors refer to.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CallArguments {
     pub(super) arguments: Option<Arguments>,
     pub(super) text: Option<Arc<str>>,
-    pub(super) files: Vec<(i32, Arc<str>)>,
+    pub(super) second: Option<Arc<str>>,
+    pub(super) files: Vec<(i32, Arc<DescriptorName>)>,
 }
 
 impl CallArguments {
+    /// Returns what a descriptor of the call refers to.
+    fn file(&self, fd: i32) -> Option<&str> {
+        self.files.iter().find(|(own, _)| *own == fd).and_then(|(_, name)| name.get())
+    }
+
     /// Writes the call with its arguments.
     pub(super) fn line(&self, tables: CallTables, call: Call) -> String {
         let name = tables.name(call);
-        let file = |fd: i32| self.files.iter().find(|(own, _)| *own == fd).map(|(_, name)| name.to_string());
+        let file = |fd: i32| self.file(fd).map(str::to_owned);
         match &self.arguments {
-            Some(arguments) => written(&name, arguments, self.text.as_deref(), file),
+            Some(arguments) => written(&name, arguments, [&self.text, &self.second].map(|path| path.as_deref()), file),
             None => name,
         }
     }
@@ -52,7 +59,7 @@ impl ListedCall {
     fn accepted(&self, tables: CallTables) -> Option<&str> {
         let is_accept = ACCEPTING.contains(&tables.known(self.call)?);
         let result = i32::try_from(self.result).ok().filter(|_| is_accept)?;
-        self.made.files.iter().find(|(fd, _)| *fd == result).map(|(_, name)| &**name)
+        self.made.file(result)
     }
 
     /// Writes the call with its arguments and its result.

@@ -3,12 +3,20 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::panel::row_order::arrange_by_key;
+use crate::session::Origin;
 use crate::units::kit::prelude::*;
 use crate::units::kit::waits::initially_blocked;
 
+use super::arguments::names_path;
 use super::lines::{ListedCall, stack_panel};
-use super::names::{Call, error_name};
+use super::names::{Abi, Call, CallTables, error_name};
 use super::{Failed, LINES, Row, SLOWEST, Syscalls};
+
+/// Returns the name of a call, with its ABI if that is not the usual one.
+fn named_in(tables: CallTables, call: Call) -> String {
+    let (name, abi) = (tables.name(call), tables.abi(call));
+    if call.abi == Abi::Native { name } else { format!("{name} {abi}") }
+}
 
 impl Syscalls {
     pub(super) fn all_panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
@@ -27,7 +35,7 @@ impl Syscalls {
             self.by_thread(at),
             self.slow(at),
             latency::by_powers("Distribution", &all, Measure::Time),
-            self.course.series("Calls over time", at, Measure::Count, 24, |number| tables.name(*number)),
+            self.course.series("Calls over time", at, Measure::Count, 24, |call| named_in(tables, *call)),
             self.lines.panel(at, tables, &names),
         ];
         panels.extend(self.targets.panels(self.descriptors.failure()));
@@ -96,6 +104,9 @@ impl Syscalls {
             (std::cmp::Reverse(failed.times), *number, *error, failed.tid)
         });
         let last = |call: Call, failed: &Failed| failed.made.line(tables, call);
+        let lacks_paths = self.text_fields.is_empty() && at.session.origin() == Origin::Live;
+        let lacks_paths = lacks_paths && list.iter().any(|(call, ..)| names_path(&tables.name(*call)));
+        let paths = if lacks_paths { "paths are addresses: --paths records the paths" } else { "" };
         Sheet::of(list, |(number, error, ..)| id(&(number, error)))
             .left("call", "Call", 20, |(number, ..)| text(tables.name(number)))
             .left("errno", "Error", 18, |(_, error, ..)| text(error_name(error)))
@@ -106,6 +117,7 @@ impl Syscalls {
             .left("last_call", "Last call", 0, move |(call, _, failed, _)| text(last(call, failed)))
             .ranked(1)
             .panel("Errors")
+            .noted(paths.to_owned())
     }
 
     fn under_way(&self, at: &Moment<'_>) -> Panel {
@@ -158,5 +170,19 @@ impl Syscalls {
             .left("line", "Arguments", 0, |(.., of)| text(of.made.line(tables, of.call)))
             .whole("Slowest")
             .noted(self.summed.slow_note(self.limit_ns()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_of_the_other_abi_says_so() {
+        let tables = CallTables::X86_64;
+        let native = tables.numbers("read").map(|number| Call { number, abi: Abi::Native });
+        let named: Vec<String> = native.map(|call| named_in(tables, call)).collect();
+        assert!(named.contains(&"read".to_owned()), "{named:?}");
+        assert_eq!(named_in(tables, Call { number: 3, abi: Abi::Compat }), "read 32-bit");
     }
 }

@@ -1,15 +1,18 @@
 //! Sums of calls by the file or peer of their descriptor, path or address, and by kind of descriptor.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use crate::session::monotonic_ns;
 use crate::units::kit::descriptors::{Described, DescriptorKind, DescriptorNames, NamePurpose};
 use crate::units::kit::prelude::*;
 
 use super::arguments::Arguments;
 use super::known_descriptors::{KnownDescriptor, KnownDescriptors};
+use super::lookups::{DescriptorName, Lookup, Lookups};
 use super::names::{Call, CallTables, error_name};
 use super::shapes::{CallShape, FdEffect, Transfer};
 
@@ -92,6 +95,7 @@ pub(super) struct CallTargets {
     sees_closes: bool,
     shapes: FxHashMap<Call, CallShape>,
     known: KnownDescriptors,
+    lookups: Lookups<TargetFigures>,
     /// The last known changes of descriptors by calls without a record.
     unseen: Option<u32>,
     /// The number of calls with a descriptor that were only summed in the kernel.
@@ -123,6 +127,7 @@ impl CallTargets {
     ) {
         let shape = self.shape(of.call, tables);
         let descriptor = shape.descriptor.and_then(|at| Some(*of.arguments?.get(at)? as i32));
+        let used = (of.pid, descriptor.unwrap_or(-1));
         let row = match (of.text, descriptor) {
             (Some(text), None) => self.row((DescriptorKind::of_path(text), text.clone())),
             (Some(address), Some(_)) if shape.is_connect => self.row((DescriptorKind::Socket, address.clone())),
@@ -136,7 +141,32 @@ impl CallTargets {
             }
             _ => return,
         };
-        self.figures(row).add(shape, of);
+        match self.lookups.unproven(used, row, of.time) {
+            Some(figures) => figures.add(shape, of),
+            None => self.figures(row).add(shape, of),
+        }
+    }
+
+    /// The descriptor refers to something else since a time: a later lookup did not find what it referred to before.
+    fn changed(&mut self, pid: i32, fd: i32, time: u64) {
+        self.known.remove(pid, fd);
+        let ended = self.lookups.change((pid, fd), time);
+        self.settle(ended);
+    }
+
+    /// Counts calls whose lookup is proven or refuted.
+    fn settle(&mut self, ended: impl IntoIterator<Item = Lookup<TargetFigures>>) {
+        for lookup in ended {
+            let row = if lookup.name.is_refuted() { UNKNOWN } else { lookup.row };
+            self.figures(row).merge(&lookup.figures);
+        }
+    }
+
+    /// Returns the descriptor that a call closes, and what it referred to, as far as known.
+    pub(super) fn closed(&mut self, of: &ReturnedCall<'_>, tables: CallTables) -> Option<(i32, Arc<DescriptorName>)> {
+        let fd = of.arguments.filter(|_| self.shape(of.call, tables).effect == FdEffect::Close)?[0] as i32;
+        let known = self.known.get(of.pid, fd).filter(|known| known.row > UNKNOWN)?;
+        Some((fd, self.name_of_row((of.pid, fd), known.row)?))
     }
 
     /// Follows the effect of a call on descriptors.
@@ -151,12 +181,17 @@ impl CallTargets {
         };
         match shape.effect {
             FdEffect::None => {}
-            FdEffect::Close => self.known.remove(of.pid, arguments[0] as i32),
+            FdEffect::Close => self.changed(of.pid, arguments[0] as i32, of.time),
             FdEffect::CloseRange if arguments[2] & CLOSE_RANGE_CLOEXEC != 0 => {}
-            FdEffect::CloseRange => self.known.close_range(of.pid, arguments[0] as u32, arguments[1] as u32),
+            FdEffect::CloseRange => {
+                let range = arguments[0] as u32..=arguments[1] as u32;
+                self.known.close_range(of.pid, *range.start(), *range.end());
+                let ended = self.lookups.change_all(of.pid, of.time, |fd| range.contains(&fd.cast_unsigned()));
+                self.settle(ended);
+            }
             FdEffect::Open => {
                 let fd = of.result as i32;
-                self.known.remove(of.pid, fd);
+                self.changed(of.pid, fd, of.time);
                 if let Some(path) = of.text.filter(|path| path.starts_with('/')) {
                     let row = self.row((DescriptorKind::of_path(path), path.clone()));
                     self.keep(of.pid, fd, row, of.time);
@@ -166,7 +201,9 @@ impl CallTargets {
             FdEffect::Duplicate | FdEffect::Control => {
                 let (fd, copy) = (arguments[0] as i32, of.result as i32);
                 let known = self.known.get(of.pid, fd);
-                self.known.remove(of.pid, copy);
+                if copy != fd {
+                    self.changed(of.pid, copy, of.time);
+                }
                 known.into_iter().for_each(|known| self.known.insert(of.pid, copy, known));
             }
             FdEffect::Name => self.connected(of, shape),
@@ -175,16 +212,29 @@ impl CallTargets {
 
     fn connected(&mut self, of: &ReturnedCall<'_>, shape: CallShape) {
         let Some(fd) = of.arguments.map(|arguments| arguments[0] as i32) else { return };
+        // It is the same socket.
         self.known.remove(of.pid, fd);
+        let ended = self.lookups.take((of.pid, fd));
+        self.settle(ended);
         if let Some(address) = of.text.filter(|_| shape.is_connect) {
             let row = self.row((DescriptorKind::Socket, address.clone()));
             self.keep(of.pid, fd, row, of.time);
         }
     }
 
-    /// Forgets the descriptors of a process that ends or executes another program.
+    /// Forgets the descriptors of a process that ends.
     pub(super) fn end(&mut self, pid: i32) {
         self.known.end(pid);
+        // Lookups fail after the end.
+        let ended = self.lookups.change_all(pid, u64::MAX, |_| true);
+        self.settle(ended);
+    }
+
+    /// Forgets the descriptors of a process that executes another program at a time, which closes some of them.
+    pub(super) fn exec(&mut self, pid: i32, time: u64) {
+        self.known.end(pid);
+        let ended = self.lookups.change_all(pid, time, |_| true);
+        self.settle(ended);
     }
 
     /// Forgets all descriptors if calls that changed some were only summed since the last record, or may still be.
@@ -213,6 +263,7 @@ impl CallTargets {
             self.rows.clear();
             self.numbers.clear();
         }
+        self.lookups.clear();
         self.rows.iter_mut().for_each(|(_, figures)| *figures = TargetFigures::default());
         self.summed = 0;
     }
@@ -224,12 +275,17 @@ impl CallTargets {
         time: u64,
         names: &mut DescriptorNames,
         cx: &mut Context<'_>,
-    ) -> Option<Arc<str>> {
+    ) -> Option<Arc<DescriptorName>> {
         match self.look_up((pid, fd), time, NamePurpose::Line, names, cx) {
             UNKNOWN => None,
-            OTHERS => names.describe(pid, fd, NamePurpose::Line, cx).map(|of| of.name),
-            row => self.rows.get(row).map(|((_, name), _)| name.clone()),
+            OTHERS => names.describe(pid, fd, NamePurpose::Line, cx).map(|of| DescriptorName::of(of.name)),
+            row => self.name_of_row((pid, fd), row),
         }
+    }
+
+    fn name_of_row(&self, of: (i32, i32), row: usize) -> Option<Arc<DescriptorName>> {
+        let looked_up = self.lookups.name(of, row);
+        looked_up.or_else(|| self.rows.get(row).map(|((_, name), _)| DescriptorName::of(name.clone())))
     }
 
     fn look_up(
@@ -244,10 +300,15 @@ impl CallTargets {
         if let Some(known) = known.filter(|known| time.saturating_sub(known.looked_at) < MAX_AGE) {
             return known.row;
         }
+        let read_at = monotonic_ns();
         match names.describe(pid, fd, purpose, cx) {
             Some(Described { kind, name }) => {
-                let row = self.row((kind, name));
+                let row = self.row((kind, name.clone()));
                 self.keep(pid, fd, row, time);
+                if self.sees_closes {
+                    let ended = self.lookups.add((pid, fd), row, read_at, name);
+                    self.settle(ended);
+                }
                 row
             }
             None => known.map_or(UNKNOWN, |known| known.row),
@@ -291,11 +352,12 @@ impl CallTargets {
     ///
     /// `failure` is the reason why names of sockets are missing.
     pub(super) fn panels(&self, failure: Option<String>) -> Vec<Panel> {
-        if self.rows.iter().skip(UNKNOWN + 1).all(|(_, of)| of.calls == 0) {
+        let rows = self.with_lookups();
+        if rows.iter().skip(UNKNOWN + 1).all(|(_, of)| of.calls == 0) {
             return Vec::new();
         }
-        let used = self.rows.iter().filter(|(_, of)| of.calls > 0);
-        let list = by_weight(used.map(|(key, of)| (key, of)), |of| (of.stats.sum, of.calls));
+        let used = rows.iter().filter(|(_, of)| of.calls > 0);
+        let list = by_weight(used.map(|(key, of)| (*key, &**of)), |of| (of.stats.sum, of.calls));
         let sheet = with_figures(Sheet::of(list, |(key, _)| id(key)), |(_, of)| of);
         let sheet = sheet.left("kind", "Kind", 8, |((kind, _), _)| text(kind.label())).left(
             "target",
@@ -303,22 +365,33 @@ impl CallTargets {
             0,
             |((_, name), _)| text(name.clone()),
         );
-        let unknown = self.rows.get(UNKNOWN).map_or(0, |(_, of)| of.calls);
+        let unknown = rows.get(UNKNOWN).map_or(0, |(_, of)| of.calls);
         let unknown = note(unknown, "call", "on descriptors that were closed before their lookup");
         let lacking = note(self.summed, "call", "only in the totals, summed in the kernel without file or peer");
         let notes = all_notes([lacking.clone(), unknown, failure.unwrap_or_default()]);
-        vec![sheet.panel("Files and peers").noted(notes), self.kinds().noted(lacking)]
+        vec![sheet.panel("Files and peers").noted(notes), kinds(&rows).noted(lacking)]
     }
 
-    fn kinds(&self) -> Panel {
-        let mut sums: BTreeMap<DescriptorKind, TargetFigures> = BTreeMap::new();
-        for ((kind, _), of) in self.rows.iter().filter(|(_, of)| of.calls > 0) {
-            sums.entry(*kind).or_default().merge(of);
+    /// Returns the rows with the calls whose lookup is not proven yet.
+    fn with_lookups(&self) -> Vec<(&TargetKey, Cow<'_, TargetFigures>)> {
+        let mut rows: Vec<_> = self.rows.iter().map(|(key, of)| (key, Cow::Borrowed(of))).collect();
+        for lookup in self.lookups.iter().filter(|lookup| lookup.figures.calls > 0) {
+            let at = if lookup.row < rows.len() { lookup.row } else { OTHERS };
+            rows.get_mut(at).into_iter().for_each(|(_, of)| of.to_mut().merge(&lookup.figures));
         }
-        let list = by_weight(&sums, |of| (of.stats.sum, of.calls));
-        let sheet = Sheet::of(list, |(kind, _)| id(kind)).left("kind", "Kind", 12, |(kind, _)| text(kind.label()));
-        with_figures(sheet, |(_, of)| of).panel("Kinds")
+        rows
     }
+}
+
+/// Returns the panel of kinds of descriptors.
+fn kinds(rows: &[(&TargetKey, Cow<'_, TargetFigures>)]) -> Panel {
+    let mut sums: BTreeMap<DescriptorKind, TargetFigures> = BTreeMap::new();
+    for ((kind, _), of) in rows.iter().filter(|(_, of)| of.calls > 0) {
+        sums.entry(*kind).or_default().merge(of);
+    }
+    let list = by_weight(&sums, |of| (of.stats.sum, of.calls));
+    let sheet = Sheet::of(list, |(kind, _)| id(kind)).left("kind", "Kind", 12, |(kind, _)| text(kind.label()));
+    with_figures(sheet, |(_, of)| of).panel("Kinds")
 }
 
 /// Returns the name of the most frequent error.
@@ -347,122 +420,4 @@ fn with_figures<'a, T: Copy + 'a>(
 }
 
 #[cfg(test)]
-mod tests {
-    use rustc_hash::FxHashSet;
-
-    use super::super::names::Abi;
-    use super::*;
-    use crate::session::{Origin, Session};
-    use crate::units::kit::ThreadNames;
-
-    const READ: i64 = 0;
-    const CLOSE: i64 = 3;
-    const CONNECT: i64 = 42;
-    const OPENAT: i64 = 257;
-    const CLOSE_RANGE: i64 = 436;
-
-    /// Passes calls of a process: their number, first argument, text and result. Returns names, calls and bytes read.
-    fn rows(calls: &[(i64, u64, &str, i64)]) -> Vec<(String, u64, u64)> {
-        let session = Session::new(Origin::Recorded);
-        let (mut thread_names, own) = (ThreadNames::default(), FxHashSet::default());
-        let mut cx = Context::new(&session, &mut thread_names, &own);
-        let (mut names, mut targets) = (DescriptorNames::default(), CallTargets::new(true));
-        for (number, first, of, result) in calls {
-            let arguments = [*first, 0x1000, 16, 0, 0, 0];
-            let text = (!of.is_empty()).then(|| Arc::from(*of));
-            let returned = ReturnedCall {
-                call: Call { number: *number, abi: Abi::Native },
-                pid: 1,
-                time: 5,
-                arguments: Some(&arguments),
-                text: text.as_ref(),
-                ns: Some(10),
-                result: *result,
-            };
-            targets.count(&returned, CallTables::X86_64, &mut names, &mut cx);
-            targets.follow(&returned, CallTables::X86_64);
-        }
-        let used = targets.rows.iter().filter(|(_, of)| of.calls > 0);
-        used.map(|((_, name), of)| (name.to_string(), of.calls, of.read)).collect()
-    }
-
-    fn row(name: &str, calls: u64, read: u64) -> (String, u64, u64) {
-        (name.to_owned(), calls, read)
-    }
-
-    #[test]
-    fn calls_count_for_what_their_descriptor_refers_to() {
-        let here = -100i64 as u64;
-        let reopened = [
-            (OPENAT, here, "/a", 3),
-            (READ, 3, "", 100),
-            (READ, 3, "", -11),
-            (CLOSE, 3, "", 0),
-            (READ, 3, "", -9),
-            (OPENAT, here, "/b", 3),
-            (READ, 3, "", 7),
-            (OPENAT, here, "/c", -2),
-        ];
-        let expected = [row("(not known)", 1, 0), row("/a", 4, 100), row("/b", 2, 7), row("/c", 1, 0)];
-        assert_eq!(rows(&reopened), expected);
-        // close_range(2) closes several; its last descriptor is 0x1000.
-        let range = [(OPENAT, here, "/a", 5), (CLOSE_RANGE, 4, "", 0), (READ, 5, "", 1)];
-        assert_eq!(rows(&range), [row("(not known)", 1, 1), row("/a", 1, 0)]);
-        // Relative paths are looked up at their use.
-        assert_eq!(rows(&[(OPENAT, here, "a", 5), (READ, 5, "", 1)]), [row("(not known)", 1, 1), row("a", 1, 0)]);
-    }
-
-    #[test]
-    fn a_socket_has_its_peer_from_connect() {
-        let calls = [(CONNECT, 7, "10.0.3.7:5432", -115), (READ, 7, "", 20), (READ, -1i64 as u64, "", -9)];
-        assert_eq!(rows(&calls), [row("10.0.3.7:5432", 2, 20)]);
-    }
-
-    #[test]
-    fn descriptors_are_forgotten_where_summed_calls_may_have_closed_them() {
-        let mut targets = CallTargets::new(true);
-        // Returns whether the descriptor is still known after a record.
-        let mut knows = |last: u32, go_on: bool| {
-            targets.keep(1, 3, 2, 0);
-            targets.follow_sums(UnseenChanges { last, go_on });
-            targets.known.get(1, 3).is_some()
-        };
-        assert!([(0, false), (0, false), (0, false)].map(|(last, go_on)| knows(last, go_on)) == [false, true, true]);
-        // A change in a window, and until its end.
-        assert!(
-            [(4, true), (4, true), (4, false), (4, false)].map(|(last, go_on)| knows(last, go_on))
-                == [false, false, false, true]
-        );
-        assert!(!knows(7, false) && knows(7, false));
-    }
-
-    #[test]
-    fn calls_that_were_only_summed_are_counted() {
-        let mut targets = CallTargets::new(true);
-        let call = |number: i64| Call { number, abi: Abi::Native };
-        targets.figures(UNKNOWN + 1);
-        let row = targets.row((DescriptorKind::File, "/a".into()));
-        targets.figures(row).calls = 1;
-        targets.lack(call(READ), 5, CallTables::X86_64);
-        // getpid
-        targets.lack(call(39), 7, CallTables::X86_64);
-        let panels = targets.panels(None);
-        assert!(panels.len() == 2 && panels.iter().all(|panel| panel.note.starts_with("5 calls only in the totals")));
-        targets.clear();
-        targets.figures(row).calls = 1;
-        assert!(targets.panels(None).iter().all(|panel| panel.note.is_empty()));
-    }
-
-    #[test]
-    fn rows_have_a_limit() {
-        let mut targets = CallTargets::new(true);
-        for i in 0..2 * MAX_ROWS as i32 {
-            let row = targets.row((DescriptorKind::File, i.to_string().into()));
-            targets.keep(1, i, row, 0);
-        }
-        assert_eq!(targets.rows.len(), MAX_ROWS);
-        targets.clear();
-        assert!(targets.rows.is_empty() && targets.known.get(1, 0).is_none());
-        assert_eq!(CallTargets::default().panels(None).len(), 0);
-    }
-}
+mod tests;

@@ -248,8 +248,18 @@ impl Session {
         self.hosts[task.host].groups.get(task.cgroup).map(|group| group.container.clone()).unwrap_or_default()
     }
 
-    /// Returns the current cgroup of a thread: the one in its samples, else from a look-up on a live machine.
+    /// Returns the current cgroup of a thread: the one in its samples, else from a look-up on a live machine. A process
+    /// that ended before its look-up was in the group of its parent, unless it had moved.
     pub fn cgroup_of(&self, tid: i32) -> Option<Arc<str>> {
+        let parent = |pid: &i32| self.here().parents.get(pid).copied();
+        let inherited = || {
+            let line = std::iter::successors(self.process_of(tid).filter(|_| self.finds_groups), parent);
+            line.skip(1).take(MOST_ANCESTORS).find_map(|pid| self.own_cgroup(pid))
+        };
+        self.own_cgroup(tid).or_else(inherited)
+    }
+
+    fn own_cgroup(&self, tid: i32) -> Option<Arc<str>> {
         let task = self.here().threads.get(&tid).and_then(|thread| thread.task);
         let told = task.and_then(|(_, id)| self.tasks.all().get(id.0 as usize)).map(|task| self.cgroup(task));
         let ask = || (self.finds_groups && tid > 0).then(|| cgroup_of_process(tid)).flatten().map(Arc::from);
@@ -354,6 +364,9 @@ fn command_line(pid: i32) -> Option<String> {
         bytes.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).trim().to_owned()).collect();
     Some(words.join(" ").trim_end().to_owned())
 }
+
+/// The number of ancestors whose cgroup is looked up for an ended process.
+const MOST_ANCESTORS: usize = 8;
 
 /// Returns the path of a running process's cgroup; if there are several, that of a container.
 fn cgroup_of_process(pid: i32) -> Option<String> {

@@ -81,6 +81,21 @@ fn a_task_that_changes_its_cgroup_is_another_one() {
 }
 
 #[test]
+fn a_process_that_was_not_looked_up_has_the_cgroup_of_its_parent() {
+    // No process has such a number.
+    let [first, second, third] = [1 << 30, (1 << 30) + 1, (1 << 30) + 2];
+    let mut s = Session::new(Origin::Recorded);
+    s.finds_groups = true;
+    s.apply(&Record::Cgroup { id: 7, path: b"/web" }, 1);
+    s.task_in(first, first, 7);
+    for (pid, ppid) in [(second, first), (third, second)] {
+        s.apply(&Record::Fork(task_of(pid, ppid, pid, ppid)), 2);
+    }
+    assert_eq!([first, second, third].map(|tid| s.cgroup_of(tid).as_deref() == Some("/web")), [true; 3]);
+    assert_eq!(s.cgroup_of(third + 1), None);
+}
+
+#[test]
 fn kernel_maps_are_shared_by_all() {
     let mut s = Session::new(Origin::Recorded);
     s.apply(&map(-1, 0xffff_8000_0000_0000, 0x1000, "[ip_vs]"), 0);

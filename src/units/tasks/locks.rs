@@ -11,6 +11,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::event::format::Format;
+use crate::session::BlockedThread;
 use crate::units::kit::prelude::*;
 use crate::units::kit::tables::stack_labels::ByStack;
 use crate::units::kit::waits::classes::Sleep;
@@ -173,15 +174,13 @@ impl Locks {
     fn take_up(&mut self, time: u64, cx: &mut Context<'_>) {
         self.before.ask(cx);
         for thread in self.before.take() {
-            let is_futex = crate::units::events::syscalls::name_of_blocked(&thread).as_deref() == Some("futex");
-            let Some((_, [address, operation])) = thread.call.filter(|_| is_futex) else { continue };
-            let operation = operation as i64;
+            let Some((address, operation)) = futex_of(&thread) else { continue };
             if !WAITS.contains(&(operation & OPERATION)) || cx.is_unasked(thread.pid) {
                 continue;
             }
             let is_owned = OWNED.contains(&(operation & OPERATION));
             let word_at = |address: u64| cx.session.peek(thread.pid, address, 4).unwrap_or(0) as i64;
-            let joined = Self::joined(word_at(address), thread.pid, thread.tid, operation, cx);
+            let joined = joined_by(&thread, cx);
             let owner_at = address.saturating_add(if is_owned { 0 } else { OWNER_AT });
             let named = || Self::owner(word_at(owner_at) & OWNER_BITS, thread.pid, operation, cx);
             let owner = joined.or_else(named);
@@ -292,6 +291,20 @@ impl Locks {
         self.user.forget_thread(tid, time);
         self.kernel.forget_thread(tid, time);
     }
+}
+
+/// Returns the address and the operation of the futex for which a thread sleeps.
+fn futex_of(thread: &BlockedThread) -> Option<(u64, i64)> {
+    let (_, [address, operation]) = thread.call?;
+    let is_futex = crate::units::events::syscalls::name_of_blocked(thread).as_deref() == Some("futex");
+    is_futex.then_some((address, operation as i64))
+}
+
+/// Returns the thread for whose end a blocked thread sleeps.
+pub(crate) fn joined_by(thread: &BlockedThread, cx: &Context<'_>) -> Option<i32> {
+    let (address, operation) = futex_of(thread).filter(|(_, operation)| WAITS.contains(&(operation & OPERATION)))?;
+    let word = cx.session.peek(thread.pid, address, 4).unwrap_or(0) as i64;
+    Locks::joined(word, thread.pid, thread.tid, operation, cx)
 }
 
 impl Unit for Locks {

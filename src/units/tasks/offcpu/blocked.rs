@@ -11,6 +11,7 @@ use crate::units::kit::waits::classes::Sleep;
 use crate::units::kit::waits::sched::{self, SchedReader, SchedSwitch, Wakeup};
 use crate::units::kit::{Programs, TaskWaker, WakerReader, WakerStacks};
 
+use crate::units::tasks::locks::joined_by;
 use waits::{Places, Spot, WokenSleep};
 
 /// A sleep that has started.
@@ -93,7 +94,7 @@ impl BlockedTime {
                 continue;
             }
             let away = Away {
-                spot: self.places.told(&thread),
+                spot: self.places.told(&thread, joined_by(&thread, cx).is_some()),
                 sleep: Sleep::of_thread(&thread),
                 program: self.programs.root(thread.pid, cx.session),
                 is_of_kernel: thread.is_of_kernel,

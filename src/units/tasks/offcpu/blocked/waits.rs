@@ -95,18 +95,21 @@ struct SpotFacts {
 /// Spots from /proc, and a cache of facts about stacks.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Places {
-    told: Vec<[Arc<str>; 2]>,
+    /// The kernel function, the system call, and the function of user code if the call reveals it; each may be empty.
+    told: Vec<[Arc<str>; 3]>,
     facts: ByStack<SpotFacts>,
 }
 
+/// The function that waits for the end of a thread.
+const JOIN: &str = "pthread_join";
 /// Limit of spots from /proc, which is read once.
 const MOST_TOLD: usize = 1 << 16;
 
 impl Places {
-    /// Returns the spot of a thread that slept before the first record.
-    pub(crate) fn told(&mut self, thread: &BlockedThread) -> Spot {
+    /// Returns the spot of a thread that slept before the first record; `joins` if it waits for the end of a thread.
+    pub(crate) fn told(&mut self, thread: &BlockedThread, joins: bool) -> Spot {
         let call = crate::units::events::syscalls::name_of_blocked(thread).unwrap_or_default();
-        let spot = [thread.place.as_str().into(), call.into()];
+        let spot = [thread.place.as_str(), call.as_str(), if joins { JOIN } else { "" }].map(Arc::<str>::from);
         let known = self.told.iter().position(|known| *known == spot);
         if known.is_none() && self.told.len() < MOST_TOLD {
             self.told.push(spot);
@@ -119,8 +122,9 @@ impl Places {
         match spot {
             Spot::Stack(stack) => at.frames(stack),
             Spot::Told(told) => {
-                let kernel = |text: &Arc<str>| FrameName { text: text.clone(), kind: DsoKind::Kernel, dso: "".into() };
-                self.words(told).rev().map(kernel).collect()
+                let kind = |text: &Arc<str>| if **text == *JOIN { DsoKind::File } else { DsoKind::Kernel };
+                let frame = |text: &Arc<str>| FrameName { text: text.clone(), kind: kind(text), dso: "".into() };
+                self.words(told).rev().map(frame).collect()
             }
         }
     }
@@ -152,7 +156,8 @@ impl Places {
                 }
             }),
             Spot::Told(told) => {
-                let call = self.words(told).next_back().cloned().unwrap_or_default();
+                let call = self.told.get(told).map(|[_, call, _]| call).filter(|call| !call.is_empty());
+                let call = call.or_else(|| self.words(told).next()).cloned().unwrap_or_default();
                 // The function in which the thread sleeps, as /proc names it.
                 let is_of_timer = sleep::is_of_timer(&self.frames(at, spot));
                 SpotFacts { call, is_of_kernel: true, is_of_timer, ..SpotFacts::default() }
@@ -324,5 +329,31 @@ impl Raw {
             stats: self.stats,
             under_way: self.under_way,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_for_the_end_of_a_thread_names_its_function() {
+        let mut places = Places::default();
+        let thread = BlockedThread {
+            pid: 1,
+            tid: 1,
+            comm: Vec::new(),
+            state: 'S',
+            is_of_kernel: false,
+            cpu: 0,
+            place: "futex_do_wait".to_owned(),
+            call: Some((libc::SYS_futex, [0, 0])),
+            is_32_bit: false,
+        };
+        let lines = [false, true].map(|joins| match places.told(&thread, joins) {
+            Spot::Told(told) => places.line(told).to_string(),
+            Spot::Stack(_) => String::new(),
+        });
+        assert_eq!(lines, ["futex_do_wait < futex", "futex_do_wait < futex < pthread_join"]);
     }
 }

@@ -308,6 +308,7 @@ impl BlkTrace {
             .left("from", "From", 10, |(_, from, ..)| text(from))
             .left("to", "To", 10, |(_, _, to, _)| text(to))
             .latency(self.slowest.has_threshold(), |(.., stats)| stats)
+            .in_hidden_order()
             .whole("Stages")
             .noted(self.issued().to_string())
     }
@@ -328,6 +329,7 @@ impl BlkTrace {
             })
             .left("way", "Way", Way::WIDTH, |((_, way), _)| text(way.label()))
             .latency(self.slowest.has_threshold(), |(_, stats)| stats)
+            .in_hidden_order()
             .whole("Sizes")
     }
 
@@ -341,6 +343,7 @@ impl BlkTrace {
             .right("bytes_s", "Bytes/s", 9, |(_, (_, bytes))| Cell::Bytes((*bytes as f64 / at.seconds()) as u64))
             .right("depth", "Depth now", 9, |((dev, _), _)| Cell::Count(depth(dev)))
             .latency(self.slowest.has_threshold(), |(_, (stats, _))| stats)
+            .in_hidden_order()
             .whole("Devices")
     }
 

@@ -30,6 +30,9 @@ const MAX_UNITS: usize = 16;
 const UNKNOWN_LOSSES: &str = "a ring buffer was full at the end, and Linux before 6.0 does not count what it lost then";
 /// The time between two requests for addresses of data: units go through all of their figures for them.
 const PIN_INTERVAL_NS: u64 = 100_000_000;
+/// The time after which an event of a new unit that is not open yet counts as missing.
+const OPENING_NS: u64 = 3_000_000_000;
+const OPENING: &str = "starts: its events are being opened";
 
 /// A unit's panels, and their interval.
 #[derive(Clone, Debug, PartialEq)]
@@ -71,6 +74,8 @@ struct Running {
     /// Since when all of its events are measured: earlier records of some of them do not count.
     measured: u64,
     fresh: bool,
+    /// Until when its missing events may still be opened.
+    opens_until: u64,
     /// The time and the values of the last reading of its counters. They alone determine the end of its figures.
     read_at: Option<u64>,
     readings: FxHashMap<(usize, u32), u64>,
@@ -281,7 +286,7 @@ impl Units {
     pub(crate) fn measured_since(&mut self, time: u64, session: &Session) {
         let Self { list, names, own, .. } = self;
         for running in list.iter_mut().filter(|running| running.fresh) {
-            running.fresh = false;
+            (running.fresh, running.opens_until) = (false, 0);
             (running.since, running.measured, running.lost) = (time, time, 0);
             (running.read_at, running.readings) = (None, FxHashMap::default());
             running.unit.reset(time);
@@ -412,11 +417,15 @@ impl Units {
         let one = |(running, waiting): (&mut Running, Vec<String>)| {
             let now = running.reaches(now);
             let at = Moment { session, profile, names, start, since: running.since, now, look: &running.look };
-            let panels = if is_wanted(running) { running.unit.panels(&at) } else { Vec::new() };
+            // Until all of its events are measured, its figures are wrong, and begin again then.
+            let opens = now < running.opens_until && !waiting.is_empty();
+            let panels = if is_wanted(running) && !opens { running.unit.panels(&at) } else { Vec::new() };
             let mut notes = running.notes.clone();
             notes.extend(running.gap.map(kept::gap_note));
             notes.extend(running.unit.why_empty().map(str::to_owned));
-            if !waiting.is_empty() {
+            if opens {
+                notes.push(OPENING.to_owned());
+            } else if !waiting.is_empty() {
                 notes.push(format!("not measured: {}", waiting.join(", ")));
             }
             if running.lost > 0 {

@@ -53,6 +53,7 @@ impl Units {
             since: now,
             measured: 0,
             fresh: false,
+            opens_until: 0,
             read_at: None,
             readings: FxHashMap::default(),
             lost: 0,
@@ -83,9 +84,11 @@ impl Units {
         idle
     }
 
-    /// Marks the bound events as measured already, if measuring has begun.
+    /// Marks the bound events as measured already, if measuring has begun. The last unit waits for its other events.
     pub(crate) fn joined(&mut self) {
         self.list.iter_mut().for_each(|running| running.fresh &= !self.begun);
+        let until = if self.begun { self.now.saturating_add(super::OPENING_NS) } else { 0 };
+        self.list.last_mut().into_iter().for_each(|running| running.opens_until = until);
     }
 
     pub(crate) fn last(&self) -> Option<u64> {

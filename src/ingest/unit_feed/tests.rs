@@ -32,6 +32,26 @@ fn unknown_losses_make_the_number_a_lower_limit() {
     assert_eq!([(); 2].map(|()| found()), [(0, false, false), (0, true, true)]);
 }
 
+/// Figures from some of a unit's events alone would be wrong.
+#[test]
+fn a_new_unit_has_no_figures_until_its_events_are_open() {
+    let make = || units::make(units::find("forks").expect("a unit"), &Settings::default()).expect("needs nothing");
+    let session = Session::new(Origin::Live);
+    let mut units = Units::default();
+    units.measured_since(5, &session);
+    let id = units.start(make(), 10).expect("starts");
+    units.joined();
+    let mut told = |now: u64| {
+        units.until(now);
+        let answers = units.answers(&session, &Profile::default(), 0, Some(id));
+        (answers[0].notes.concat(), answers[0].panels.is_empty())
+    };
+    assert_eq!(told(20), (OPENING.to_owned(), true));
+    // An event that cannot be opened is missing.
+    let (note, is_empty) = told(10 + OPENING_NS);
+    assert!(note.starts_with("not measured: ") && !is_empty, "{note}");
+}
+
 #[test]
 fn addresses_of_data_are_due_after_an_interval() {
     let (mut session, mut profile) = (Session::new(Origin::Recorded), Profile::default());

@@ -95,7 +95,7 @@ fn running_cost(model: &Model) -> Option<(String, bool)> {
     let own = model.context.answer.cost.own_percent;
     let is_over = records.max(own) > overhead::REFUSE_PERCENT;
     (records > 0.0 || own > 0.0).then(|| {
-        (format!("records cost {} of each CPU, the program {} of one", percent(records), percent(own)), is_over)
+        (format!("records cost {} of each CPU, perfprof-tui {} of one", percent(records), percent(own)), is_over)
     })
 }
 

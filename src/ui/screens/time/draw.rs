@@ -153,6 +153,10 @@ fn names(view: &TimeState, heat: &Heat, packing: RowPacking, on: &mut Canvas<'_>
 
 /// Draws the time axis with marks and losses; the selected range is underlined.
 fn axis(model: &Model, heat: &Heat, wide: u16, on: &mut Canvas<'_>) {
+    // Times go before losses, which the map shows as well.
+    for (column, _) in heat.lost.iter().enumerate().filter(|(_, n)| **n > 0) {
+        on.put(slot_of(model, heat, column) * wide, 0, "×", on.theme.error);
+    }
     // A space separates two times, however long the last one is.
     let longest = width(&time(heat.column_time(heat.columns.saturating_sub(1)), heat.length)) as u16;
     let wide_enough = (longest + 1).div_ceil(wide.max(1));
@@ -167,9 +171,6 @@ fn axis(model: &Model, heat: &Heat, wide: u16, on: &mut Canvas<'_>) {
     // In a live map, the newest column is to the left of the oldest one: mark the boundary.
     if turned(model, heat) > 0 {
         on.put(slot_of(model, heat, 0) * wide, 0, "┊", on.theme.key);
-    }
-    for (column, _) in heat.lost.iter().enumerate().filter(|(_, n)| **n > 0) {
-        on.put(slot_of(model, heat, column) * wide, 0, "×", on.theme.error);
     }
     for mark in model.context.answer.marks.iter() {
         let column = (mark.at / heat.length).checked_sub(heat.first).filter(|c| *c < heat.columns as u64);

@@ -6,11 +6,13 @@ use ratatui::style::Style;
 
 use crate::event::CallGraph;
 use crate::event::catalogue::EventKind;
+use crate::ingest::derived::offcpu::NAME as OFF_CPU;
 use crate::lang::counted;
 use crate::panel::series::LEVELS;
 use crate::panel::text::{fit, fit_end, wrap};
 use crate::panel::unit::{cpus, duration, percent, short, thousands};
 use crate::panel::{Align, Cell, Column, Table};
+use crate::perfdata::OFF_CPU_TIME;
 use crate::query::answer::{EventInfo, Meter};
 use crate::session::Origin;
 use crate::source::{Rate, RunState};
@@ -204,8 +206,7 @@ fn figure_text(theme: &Theme, info: &EventInfo, figure: EventColumn, room: usize
             let (text, style) = state(theme, meter);
             (fit_end(&text, room).into_owned(), style)
         }
-        // Events that count time are clocks: nanoseconds per second are CPUs.
-        (EventColumn::Rate, Some(m)) if info.unit.is_time() => (cpus(m.rate / 1e9), theme.text),
+        (EventColumn::Rate, Some(m)) if info.unit.is_time() => (time_a_second(&info.name, m.rate), theme.text),
         (EventColumn::Count, Some(m)) if info.unit.is_time() => (duration(m.count), theme.text),
         (EventColumn::Rate, Some(m)) => number(m.rate),
         (EventColumn::Sampled, Some(m)) => number(m.sampled),
@@ -373,4 +374,20 @@ pub(crate) fn text(model: &Model) -> String {
     };
     let rows = EventsState::own(&model.context.answer.events).filter_map(row).collect();
     Table { columns: figures.iter().map(|f| f.column().clone()).collect(), rows }.to_text()
+}
+
+/// Formats the time that an event counts per second. Nanoseconds of a clock are CPUs, those of sleep are of threads.
+fn time_a_second(event: &str, ns: f64) -> String {
+    if [OFF_CPU, OFF_CPU_TIME].contains(&event) { duration(ns as u64) } else { cpus(ns / 1e9) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sleep_is_no_time_of_cpus() {
+        assert_eq!(time_a_second("cpu-clock", 2e9), "2.00 CPU");
+        assert_eq!([OFF_CPU, OFF_CPU_TIME].map(|event| time_a_second(event, 28.69e9)), ["28.7 s"; 2]);
+    }
 }

@@ -1,9 +1,6 @@
 //! The two lines at the bottom: details of the item under the cursor or the latest message; keys or the prompt.
 
-use ratatui::layout::Rect;
-use ratatui::style::Style;
-
-use crate::panel::text::{clean, width, wrap};
+use crate::panel::text::{clean, width};
 use crate::ui::draw::footer_keys;
 use crate::ui::input::shown;
 use crate::ui::popups::Popup;
@@ -27,20 +24,14 @@ pub(crate) fn details(model: &Model, views: &Views, on: &mut Canvas<'_>) {
     if let Some((level, text)) = model.frame.status.as_ref().filter(|(level, _)| !awaits_rows || *level == Level::Error)
     {
         let style = if *level == Level::Error { on.theme.error } else { on.theme.warning };
-        return said(text, style, on);
+        // The remedy of an error comes last.
+        return on.put_upwards(text, style, MOST_LINES);
     }
     // An annotated function shows its own details.
     if matches!(model.frame.popups.last(), Some(Popup::Annotate(_))) {
         return;
     }
     views.screen(model.frame.tab).draw_details(model, on);
-}
-
-/// Returns a cleared part of the screen that extends upwards by some lines.
-fn upwards<'a>(above: u16, on: &'a mut Canvas<'_>) -> Canvas<'a> {
-    let mut whole = on.part(Rect { y: on.area.y - above, height: on.area.height + above, ..on.area });
-    whole.clear();
-    whole
 }
 
 /// Draws the keys that may follow in a chord, upwards over as many lines as needed, in columns.
@@ -50,21 +41,11 @@ fn chord_help(model: &Model, on: &mut Canvas<'_>) {
     let room = usize::from(on.area.width.saturating_sub(2)).max(1);
     let columns = (room / widest).clamp(1, list.len().max(1));
     let lines = list.len().div_ceil(columns).clamp(1, usize::from(on.area.y) + 1);
-    let on = &mut upwards(lines as u16 - 1, on);
+    let on = &mut on.upwards(lines as u16 - 1);
     for (i, (key, doc)) in list.iter().enumerate().take(columns * lines) {
         let (x, y) = (1 + (i / lines * room / columns) as u16, (i % lines) as u16);
         let x = x + on.put(x, y, &shown(key), on.theme.key) + 1;
         on.put(x, y, doc, on.theme.text);
-    }
-}
-
-/// Draws a message upwards over as many lines as needed. The remedy of an error comes last.
-fn said(text: &str, style: Style, on: &mut Canvas<'_>) {
-    let mut lines = wrap(text, usize::from(on.area.width.saturating_sub(2)));
-    lines.truncate(MOST_LINES);
-    let on = &mut upwards(on.area.y.min(lines.len() as u16 - 1), on);
-    for (y, line) in (0..).zip(&lines) {
-        on.put(1, y, line, style);
     }
 }
 
@@ -94,7 +75,7 @@ fn prompt_help(prompt: &Prompt, on: &mut Canvas<'_>) {
     let message = prompt.message();
     let has_options = !prompt.options.is_empty();
     let above = u16::from(has_options && message.is_some()).min(on.area.y);
-    let on = &mut upwards(above, on);
+    let on = &mut on.upwards(above);
     let mut x = 1;
     if !has_options && prompt.fault.is_none() {
         for (clause, place) in &prompt.clauses {

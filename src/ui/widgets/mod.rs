@@ -10,7 +10,7 @@ use ratatui::style::Style;
 use ratatui::widgets::{Clear, Widget};
 
 use crate::panel::Align;
-use crate::panel::text::{clean, fit_end, width};
+use crate::panel::text::{clean, fit_end, width, wrap};
 use crate::ui::theme::Theme;
 
 /// A part of the screen to draw on, with the styles.
@@ -32,6 +32,24 @@ impl Canvas<'_> {
     pub(crate) fn below(&mut self, lines: u16) -> Canvas<'_> {
         let lines = lines.min(self.area.height);
         self.part(Rect { y: self.area.y + lines, height: self.area.height - lines, ..self.area })
+    }
+
+    /// Returns this part of the screen with some lines above it, cleared.
+    pub(crate) fn upwards(&mut self, above: u16) -> Canvas<'_> {
+        let above = above.min(self.area.y);
+        let mut whole = self.part(Rect { y: self.area.y - above, height: self.area.height + above, ..self.area });
+        whole.clear();
+        whole
+    }
+
+    /// Writes a text upwards over as many lines as needed, at most `most`.
+    pub(crate) fn put_upwards(&mut self, text: &str, style: Style, most: usize) {
+        let mut lines = wrap(text, usize::from(self.area.width.saturating_sub(2)));
+        lines.truncate(most);
+        let mut on = self.upwards(lines.len().saturating_sub(1) as u16);
+        for (y, line) in (0..).zip(&lines) {
+            on.put(1, y, line, style);
+        }
     }
 
     pub(crate) fn clear(&mut self) {

@@ -100,6 +100,13 @@ fn one_fault_on_a_small_terminal() {
     ");
 }
 
+#[test]
+fn the_finding_under_the_cursor_is_whole_on_a_narrow_terminal() {
+    let screen = screen(&session((60, 24), throttled), (60, 24));
+    // The last line of the screen above the footer's two.
+    assert!(screen.lines().last().is_some_and(|line| line.starts_with(" cpu: cart-7d9 throttled 41 %")), "{screen}");
+}
+
 /// The first line has 33 cells for it.
 #[test]
 fn a_long_culprit_goes_to_the_second_line() {

@@ -8,14 +8,19 @@ use crate::ui::screens::overview::state::OverviewState;
 use crate::ui::screens::screen::{Canvas, Command, CursorStep, Hints, Model, Origin, Question, Screen};
 use crate::ui::state::{Tab, ZoomTarget};
 
+/// The most lines of the finding under the cursor, and the height of the terminal that allows them.
+const DETAILS: usize = 3;
+const TALL: u16 = 20;
+
 impl Screen for OverviewState {
     fn draw(&self, model: &Model, on: &mut Canvas<'_>) {
         drawn::draw(model, self, on);
     }
 
-    fn draw_details(&self, _model: &Model, on: &mut Canvas<'_>) {
+    fn draw_details(&self, model: &Model, on: &mut Canvas<'_>) {
         if let Some(found) = self.under_cursor() {
-            on.put(1, 0, &found.text(), on.theme.text);
+            let most = if model.frame.size.1 < TALL { 1 } else { DETAILS };
+            on.put_upwards(&found.text(), on.theme.text, most);
         }
     }
 

@@ -261,7 +261,7 @@ pub(crate) fn tabs(model: &Model, on: &mut Canvas<'_>) {
     let trail = trail(model, true);
     let room = usize::from(on.area.width.saturating_sub(x + 3));
     let (right, style) = match trail.is_empty() {
-        true => (machine(model, room), on.theme.text),
+        true => (machine(model, room + 1), on.theme.text),
         false => (narrowed(model, [trail, self::trail(model, false)], room), on.theme.warning),
     };
     let at = on.area.width.saturating_sub(width(&right) as u16 + 1).max(x);

@@ -8,11 +8,12 @@ use crate::engine::Request;
 use crate::machine::deadlocks::Deadlock;
 use crate::machine::processes::ProcessUse;
 use crate::machine::resources::{MemoryUse, NetworkCounts, NetworkUse, Resources};
-use crate::machine::sampler::HostView;
+use crate::machine::sampler::{CpuRow, HostView};
 use crate::machine::triage::{Look, MachineFinding};
 use crate::query::Answer;
 use crate::query::rows::busiest::ProcessSamples;
 use crate::session::Origin;
+use crate::session::machine::Ticks;
 use crate::session::machine::quota::ThrottledGroup;
 use crate::source::Info;
 use crate::source::live::Target;
@@ -98,6 +99,18 @@ fn one_fault_on_a_small_terminal() {
      CPU 5 % of 2 busy · 0.0 waiting for a CPU · no disk in use · memory 75 %
      available · no failed connections
     ");
+}
+
+#[test]
+fn a_busy_machine_has_room_for_its_load() {
+    let mut app = session((80, 24), throttled);
+    let mut shares = [0.0; Ticks::N];
+    shares[Ticks::USER] = 100.0;
+    let rows = vec![CpuRow { online: true, shares, ..CpuRow::default() }];
+    app.set_host(Some(Arc::new(HostView { rows, interval: SECOND, ..HostView::default() })));
+    let buffer = render(&app, &Theme::new(Depth::Ansi16), 80, 24);
+    let tabs: String = (0..80).map(|x| buffer[(x, 1)].symbol()).collect();
+    assert!(tabs.contains("[0 Overview]") && tabs.trim_end().ends_with("CPU busy 100 %"), "{tabs}");
 }
 
 #[test]

@@ -162,6 +162,9 @@ pub struct Dsos {
     pub(super) now: u64,
 }
 
+/// The name of the only frame of a stack that was not walked.
+pub(crate) const NOT_WALKED: &str = "[stack not walked]";
+
 impl Default for Dsos {
     fn default() -> Self {
         let mut dsos = Self {
@@ -174,14 +177,8 @@ impl Default for Dsos {
             dumps: HashMap::new(),
             now: 0,
         };
-        let fixed = [
-            "[unknown]",
-            "[kernel.kallsyms]",
-            "[guest.kernel.kallsyms]",
-            "[truncated]",
-            "[broken]",
-            "[stack not walked]",
-        ];
+        let fixed =
+            ["[unknown]", "[kernel.kallsyms]", "[guest.kernel.kallsyms]", "[truncated]", "[broken]", NOT_WALKED];
         for name in fixed {
             let dso = dsos.intern(-1, name.as_bytes(), FileId::None, None);
             dsos.maps.id(Map { start: 0, len: u64::MAX, pgoff: 0, dso }, |_, _| true);

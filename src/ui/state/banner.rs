@@ -9,6 +9,7 @@ use crate::panel::unit::percent;
 use crate::profile::frames::SymState;
 use crate::query::TopLine;
 use crate::query::unnamed::{UnnamedDso, name_remedy, process_of_jit};
+use crate::session::dso::NOT_WALKED;
 use crate::session::{DsoKind, Origin};
 use crate::ui::state::{BannerSubject, Model, Tab};
 
@@ -110,6 +111,9 @@ impl Model {
 
     /// Describes broken call chains of a DSO, with the remedy.
     pub(crate) fn broken(&self, dso: &str) -> Option<String> {
+        if dso == NOT_WALKED {
+            return Some("sleep whose stacks would have cost more than the limit of CPU time".to_owned());
+        }
         let broken = self.context.answer.broken.as_ref().filter(|broken| *broken.dso == *dso)?;
         let share = format!("{:.0} % of its stacks are broken", broken.percent);
         match self.unwinding()? {

@@ -4,6 +4,7 @@ use crate::lang::counted;
 use crate::panel::function_name::fit_function;
 use crate::panel::text::{clean, fit, fit_end, width};
 use crate::panel::unit::{percent, thousands};
+use crate::session::dso::NOT_WALKED;
 use crate::ui::input::commands::general;
 use crate::ui::input::shown;
 use crate::ui::state::Model;
@@ -64,11 +65,16 @@ fn line_details(model: &Model, room: usize) -> Option<String> {
         None => format!("{own}  {total}"),
     };
     let name = fit_function(&name, room.saturating_sub(width(&figures) + 2).max(room / 3));
-    let mut text = format!("{name}  {figures}");
+    let wrong = model.broken(&line.dso);
+    let mut text = match &wrong {
+        // A marker's name does not say what it means.
+        Some(meaning) if &*line.dso == NOT_WALKED => format!("{name}  {meaning}  {figures}"),
+        _ => format!("{name}  {figures}"),
+    };
     if line.depth == 0 && line.diff.is_some() && width(&text) + 2 + width(&total) <= room {
         text.push_str(&format!("  {total}"));
     }
-    if let Some(wrong) = model.broken(&line.dso) {
+    if let Some(wrong) = wrong.filter(|_| &*line.dso != NOT_WALKED) {
         let left = room.saturating_sub(width(&text) + 2);
         text.push_str(&format!("  {}", fit_end(&wrong, left)));
     }
@@ -83,4 +89,25 @@ fn line_details(model: &Model, room: usize) -> Option<String> {
         text.push_str(&format!("  {}", fit_end(&clean(&format!("names: {}", from.text)), left)));
     }
     Some(format!("{place}  {text}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::query::answer::ViewAnswer;
+    use crate::query::{Answer, TopLine};
+    use crate::source::Info;
+    use crate::ui::{App, Start};
+
+    #[test]
+    fn stacks_that_were_not_walked_say_why() {
+        let line = TopLine { sym: NOT_WALKED.into(), dso: NOT_WALKED.into(), ..TopLine::staged(1) };
+        let view = ViewAnswer { lines: vec![line], rows: 1, ..ViewAnswer::default() };
+        let mut app = App::new(Info::default(), Start::default());
+        app.set_answer(Arc::new(Answer { view, ..Answer::default() }));
+        let text = line_details(&app.model, 78).unwrap_or_default();
+        assert!(text.contains("sleep whose stacks would have cost more than"), "{text}");
+    }
 }

@@ -114,7 +114,9 @@ impl Aggregator {
             elapsed_ns: if self.live && self.ended.is_none() {
                 now.saturating_sub(core.times.start)
             } else {
-                span.map_or(0, |(_, last)| last.saturating_sub(core.times.start))
+                // A session of units alone has no samples.
+                let units = if self.live { core.units.now() } else { 0 };
+                span.map_or(units, |(_, last)| last.max(units)).saturating_sub(core.times.start)
             },
             events,
             view: seen,

@@ -146,7 +146,9 @@ fn hint(model: &Model, press: HintAction, mut word: &'static str) -> Option<Hint
         return None;
     }
     let mut key = shown(model.context.keymap.key_of(row)?);
-    if row.is(&top::commands::SPLIT) {
+    if row.is(&general::WALL) {
+        word = model.next_time();
+    } else if row.is(&top::commands::SPLIT) {
         word = model.next_split();
     } else if row.is(&top::commands::ORDER_RIGHT) {
         "< >".clone_into(&mut key);
@@ -198,7 +200,15 @@ fn fitting(mut list: Vec<Hint>, room: u16) -> Vec<Hint> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::perfdata::{EventUnit, OFF_CPU_TIME};
+    use crate::profile::Acc;
+    use crate::query::Answer;
+    use crate::query::answer::EventInfo;
+    use crate::source::Info;
+    use crate::ui::{App, Start};
 
     fn line(list: &[(&'static str, &'static str, bool)], room: u16) -> String {
         let hint = |(key, word, stays): &(&str, &'static str, bool)| Hint {
@@ -228,6 +238,31 @@ mod tests {
         assert_eq!(at(56), "⏎ callers  f filter  ? help  : commands  q quit");
         assert_eq!(at(50), "⏎ callers  f filter  Space freeze  ? help  :  q");
         assert_eq!(at(20), "? help  :  q");
+    }
+
+    #[test]
+    fn the_key_of_wall_time_is_offered_while_sleep_is_kept() {
+        let event = |name: &str| EventInfo {
+            name: name.to_owned(),
+            unit: EventUnit::Nanoseconds,
+            total: Acc::default(),
+            lost: 0,
+            note: None,
+            filter: None,
+            is_dummy: false,
+            texts: Vec::new(),
+            has_durations: false,
+            meter: None,
+        };
+        let offered = |names: &[&str]| {
+            let mut app = App::new(Info { origin: Origin::Live, ..Info::default() }, Start::default());
+            let events = names.iter().map(|name| event(name)).collect();
+            app.set_answer(Arc::new(Answer { events, ..Answer::default() }));
+            let words = hints(&app.model, &app.views).into_iter().map(|hint| hint.word);
+            words.filter(|word| word.ends_with(" time")).collect::<Vec<_>>()
+        };
+        assert!(offered(&["cpu-clock"]).is_empty());
+        assert_eq!(offered(&["cpu-clock", OFF_CPU_TIME]), ["wall time"]);
     }
 
     #[test]

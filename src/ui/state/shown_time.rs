@@ -30,17 +30,33 @@ impl Model {
         self.show_time(if self.selection.off_cpu { ShownTime::Cpu } else { ShownTime::Wall });
     }
 
+    /// Returns the time that follows the shown one.
+    fn time_after(&self) -> ShownTime {
+        let is_off_cpu = self.context.off_cpu_event() == Some(self.selection.event);
+        match (self.selection.off_cpu, is_off_cpu) {
+            (true, _) => ShownTime::OffCpu,
+            (false, true) => ShownTime::Cpu,
+            (false, false) => ShownTime::Wall,
+        }
+    }
+
+    /// Describes what the key that turns the time shows next.
+    pub(crate) fn next_time(&self) -> &'static str {
+        match self.time_after() {
+            ShownTime::Cpu => "CPU time",
+            ShownTime::Wall => "wall time",
+            ShownTime::OffCpu => "off-CPU time",
+        }
+    }
+
     /// Turns from CPU time to wall time, to time off the CPUs alone, and back, or shows the named one.
     pub(crate) fn turn_time(&mut self, text: Option<String>) {
-        let is_off_cpu = self.context.off_cpu_event() == Some(self.selection.event);
         let next = match text.as_deref().map(str::trim) {
             Some("cpu") => ShownTime::Cpu,
             Some("wall") => ShownTime::Wall,
             Some("off-cpu") => ShownTime::OffCpu,
             Some(text) => return self.error(format!("{text}: expected cpu, wall or off-cpu")),
-            None if self.selection.off_cpu => ShownTime::OffCpu,
-            None if is_off_cpu => ShownTime::Cpu,
-            None => ShownTime::Wall,
+            None => self.time_after(),
         };
         self.show_time(next);
     }

@@ -59,6 +59,7 @@ pub(crate) static HERE: Actions = &[
 
 pub(crate) static FOOTER: Hints = &[
     (Command(&ZOOM), "zoom"),
+    (Command(&general::WALL), ""),
     (Command(&general::SEARCH), "search"),
     (Command(&AROUND), "around"),
     (Command(&DROP), "exclude"),

@@ -410,7 +410,7 @@ fn details_text(model: &Model, view: &FlameState, flame: &Flame) -> Option<Strin
             duration(block.total.old.period),
             percent(100.0 * both as f64 / all as f64),
             counted(block.total.new.samples, "sample"),
-            counted(block.total.old.samples, "absence")
+            counted(block.total.old.samples, "wait")
         );
         return Some(named(block, &figures, room));
     }

@@ -30,6 +30,7 @@ pub(crate) static FOOTER: Hints = &[
     (Command(&ENTER), "only this"),
     (Command(&BASELINE), "compare"),
     (Command(&ROWS), "rows"),
+    (Command(&general::WALL), ""),
     (Command(&IN), "zoom"),
     (Command(&general::SEARCH), "highlight"),
 ];

@@ -72,6 +72,7 @@ pub(crate) static FOOTER: Hints = &[
     (Command(&TOGGLE), "callers"),
     (Command(&ORDER_RIGHT), "order"),
     (Command(&SPLIT), "split"),
+    (Command(&general::WALL), ""),
     (Command(&general::FILTER), "filter"),
     (Command(&program::FLAME), "flame"),
     (Command(&general::WALL), "wall time"),

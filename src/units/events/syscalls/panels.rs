@@ -116,6 +116,7 @@ impl Syscalls {
             .ranked(1)
             .left("last_call", "Last call", 0, move |(call, _, failed, _)| text(last(call, failed)))
             .ranked(1)
+            .begins_with_what_matters()
             .panel("Errors")
             .noted(paths.to_owned())
     }
@@ -168,6 +169,7 @@ impl Syscalls {
             .left("errno", "Error", 14, |(.., of)| error(of.result))
             .ranked(1)
             .left("line", "Arguments", 0, |(.., of)| text(of.made.line(tables, of.call)))
+            .begins_with_what_matters()
             .whole("Slowest")
             .noted(self.summed.slow_note(self.limit_ns()))
     }

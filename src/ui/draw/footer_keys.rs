@@ -8,7 +8,7 @@ use crate::session::Origin;
 use crate::ui::input::commands::{general, program};
 use crate::ui::input::{Command, HintAction, Hints, shown};
 use crate::ui::popups::Popup;
-use crate::ui::screens::{Views, top};
+use crate::ui::screens::{Views, top, units};
 use crate::ui::state::Model;
 
 #[derive(Clone, Debug)]
@@ -129,7 +129,15 @@ fn hints(model: &Model, views: &Views) -> Vec<Hint> {
         return keys.iter().enumerate().map(one).collect();
     }
     let own = views.screen(model.frame.tab).hints(model.context.info.origin);
-    own.iter().chain(EVERYWHERE).filter_map(|(press, word)| hint(model, *press, word)).collect()
+    let applies = |press: &HintAction| match press {
+        HintAction::Command(row) if row.is(&units::commands::NEXT) => views.units.answers.len() > 1,
+        _ => true,
+    };
+    own.iter()
+        .chain(EVERYWHERE)
+        .filter(|(press, _)| applies(press))
+        .filter_map(|(press, word)| hint(model, *press, word))
+        .collect()
 }
 
 fn hint(model: &Model, press: HintAction, mut word: &'static str) -> Option<Hint> {
@@ -203,11 +211,13 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::engine::UnitAnswer;
     use crate::perfdata::{EventUnit, OFF_CPU_TIME};
     use crate::profile::Acc;
     use crate::query::Answer;
     use crate::query::answer::EventInfo;
     use crate::source::Info;
+    use crate::ui::state::Tab;
     use crate::ui::{App, Start};
 
     fn line(list: &[(&'static str, &'static str, bool)], room: u16) -> String {
@@ -263,6 +273,27 @@ mod tests {
         };
         assert!(offered(&["cpu-clock"]).is_empty());
         assert_eq!(offered(&["cpu-clock", OFF_CPU_TIME]), ["wall time"]);
+    }
+
+    #[test]
+    fn the_key_of_the_next_unit_needs_another_one() {
+        let unit = |id: u64| UnitAnswer {
+            id,
+            name: "forks",
+            panels: Vec::new(),
+            notes: Vec::new(),
+            lost: 0,
+            may_be_more: false,
+            since: 0,
+            until: 0,
+        };
+        let offered = |units: Vec<UnitAnswer>| {
+            let mut app = App::new(Info::default(), Start::default());
+            app.model.frame.tab = Tab::Units;
+            app.set_units(Arc::new(units));
+            hints(&app.model, &app.views).iter().any(|hint| hint.word == "unit")
+        };
+        assert!(!offered(vec![unit(1)]) && offered(vec![unit(1), unit(2)]));
     }
 
     #[test]

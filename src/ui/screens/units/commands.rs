@@ -41,6 +41,7 @@ pub(crate) static HERE: Actions = &[
 pub(crate) static FOOTER: Hints = &[
     (Command(&general::UNIT), "add unit"),
     (Command(&PANEL), "panel"),
+    (Command(&NEXT), "unit"),
     (Command(&ENTER), "enter"),
     (Command(&general::SEARCH), "filter"),
     (Command(&top::commands::ORDER_RIGHT), "order"),

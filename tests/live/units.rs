@@ -906,7 +906,7 @@ fn what_blocked_before_is_under_way() {
     let idle = under_way["rest"]["rows"].as_array().expect("rows");
     for (pid, ends) in pids.iter().zip(["read", "clock_nanosleep"]) {
         let row = idle.iter().find(|row| tid(row) == Some(*pid)).expect("who sleeps");
-        assert!(row["since"] == "since before" && row["stack"].as_str().is_some_and(|s| s.ends_with(ends)), "{row}");
+        assert!(row["since"] == "or longer" && row["stack"].as_str().is_some_and(|s| s.ends_with(ends)), "{row}");
     }
     assert!(under_way["rest"]["sum"]["stack"].as_str().is_some_and(|words| words.starts_with("waiting for work: ")));
     // Their sleep is part of the total sleep time.
@@ -915,7 +915,7 @@ fn what_blocked_before_is_under_way() {
     let sum: f64 = shares.filter_map(|row| row["share_pct"].as_f64()).sum();
     assert!((sum - 100.0).abs() < 0.1, "{sum}");
     let one = answer(&["syscalls", "--duration", "0.5"]);
-    let calls: Vec<&Value> = rows(&one, "Under way").iter().filter(|row| row["since"] == "since before").collect();
+    let calls: Vec<&Value> = rows(&one, "Under way").iter().filter(|row| row["since"] == "or longer").collect();
     let call =
         |pid: u64| calls.iter().find(|row| tid(row) == Some(pid)).map(|row| row["call"].as_str().expect("a call"));
     assert_eq!(pids.map(call), [Some("read"), Some("clock_nanosleep")]);

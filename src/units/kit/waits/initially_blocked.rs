@@ -61,6 +61,7 @@ impl InitiallyBlocked {
     }
 }
 
+/// Marks a time that counts from the start of the measurement, because the wait is older.
 pub(crate) fn mark(is_before: bool) -> Cell {
-    if is_before { text("since before") } else { Cell::Empty }
+    if is_before { text("or longer") } else { Cell::Empty }
 }

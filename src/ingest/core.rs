@@ -239,8 +239,8 @@ impl IngestState {
         let cut = 100.0 * chains.cut as f64 / chains.unwound.max(1) as f64;
         match chains.broken() {
             Some((dso, percent)) => Some(format!(
-                "{percent:.0} % of the stacks through {} end early, as it has no frame pointers: U (--call-graph dwarf) \
-                 records complete ones",
+                "{percent:.0} % of the stacks through {} end early, as it has no frame pointers: --call-graph dwarf \
+                 (key U) records complete ones",
                 self.session.dsos.get(dso).short
             )),
             None => (cut > CUT).then(|| {

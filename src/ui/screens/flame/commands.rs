@@ -65,5 +65,4 @@ pub(crate) static FOOTER: Hints = &[
     (Command(&DROP), "exclude"),
     (Chord("e"), "edit stacks"),
     (Command(&LEAVES), "from leaves"),
-    (Command(&general::WALL), "wall time"),
 ];

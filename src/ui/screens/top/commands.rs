@@ -75,6 +75,5 @@ pub(crate) static FOOTER: Hints = &[
     (Command(&general::WALL), ""),
     (Command(&general::FILTER), "filter"),
     (Command(&program::FLAME), "flame"),
-    (Command(&general::WALL), "wall time"),
     (Command(&general::FREEZE), "freeze"),
 ];

@@ -25,7 +25,7 @@ fn check(processes: &[SurveyedProcess]) -> Check {
     }
     let versions: Vec<String> = walked.iter().map(|(version, n)| format!("{n} × {version}")).collect();
     let versions = versions.join(", ");
-    let Some(((language, why), _)) = others.first_key_value() else {
+    let Some(((language, why), first)) = others.first_key_value() else {
         return good(if versions.is_empty() {
             "no process runs CPython, PHP, Ruby, Perl, Java or Node now".to_owned()
         } else {
@@ -38,7 +38,8 @@ fn check(processes: &[SurveyedProcess]) -> Check {
         let more = if pids.len() > PIDS { format!(" and {} more", pids.len() - PIDS) } else { String::new() };
         parts.push(format!("native frames of {} in pid {}{more}: {why}", language.name(), list.join(", ")));
     }
-    limited(parts.join("; "), why.remedy(*language))
+    let pid = first.first().map(i32::to_string).unwrap_or_default();
+    limited(parts.join("; "), why.remedy(*language).replace("PID", &pid))
 }
 
 #[cfg(test)]
@@ -67,6 +68,9 @@ mod tests {
              supported; native frames of python in pid 4, 5, 6 and 2 more: this user may not read its memory"
         );
         assert_eq!(found.remedy, NotWalked::Version.remedy(Language::Python));
+        let java = LanguageVersion { language: Language::Java, major: 26, minor: 0 };
+        let found = check(&[one(41, java, Err(NotWalked::Version)), one(42, java, Err(NotWalked::Version))]);
+        assert_eq!(found.remedy, "Write a perf map by jcmd 41 Compiler.perfmap.");
     }
 
     #[test]

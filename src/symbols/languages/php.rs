@@ -97,6 +97,20 @@ impl PhpFile {
         self.lines
     }
 
+    /// Returns where all code of PHP is, with that which its JIT writes: start and length. `None` if the JIT is off, has no
+    /// shared memory yet, or if other code lies between.
+    pub(super) fn text_with_jit(&self, bias: u64, maps: &[ProcMapping]) -> Option<(u64, u64)> {
+        const EXEC: u32 = libc::PROT_EXEC as u32;
+        let own = self.code.text.0.wrapping_add(bias);
+        let own = (own, own.checked_add(self.code.text.1)?);
+        let is_code = |map: &&ProcMapping| map.prot & EXEC != 0;
+        let jit = maps.iter().filter(is_code).find(|map| map.name.starts_with(b"/dev/zero"))?;
+        let (start, end) = (own.0.min(jit.start), own.1.max(jit.end));
+        let is_in = |map: &ProcMapping, (start, end): (u64, u64)| map.start < end && start < map.end;
+        let is_other = |map: &ProcMapping| is_in(map, (start, end)) && !is_in(map, own) && map != jit;
+        (!maps.iter().filter(is_code).any(is_other)).then_some((start, end - start))
+    }
+
     pub(super) fn runtime(&self, bias: u64, id: u32) -> LanguageRuntime {
         let global = self.frame.wrapping_add(bias);
         LanguageRuntime { global, ..self.code.runtime(bias, ThreadSlot::default(), id, self.layout) }
@@ -162,12 +176,36 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_process_must_be_readable() {
+    fn file() -> PhpFile {
         let layout = known((8, 2)).expect("known");
         let code = InterpreterCode { loops: [(0x100, 0x80), (0, 0)], offset: 0x100, text: (0x100, 0x80) };
-        let lines = PhpLines { layout, operations: 80, list: 88 };
-        let file = PhpFile { frame: 0x1000, code, layout, lines };
+        PhpFile { frame: 0x1000, code, layout, lines: PhpLines { layout, operations: 80, list: 88 } }
+    }
+
+    #[test]
+    fn code_of_the_jit_is_phps_own_if_no_other_lies_between() {
+        let map = |line: &str| crate::kernel::procfs::parse_maps_line(line.as_bytes()).expect("a line");
+        let php = map("505000-506000 r-xp 00000000 08:01 7 /usr/bin/php");
+        let jit = map("400000-480000 r-xs 08000000 00:01 9 /dev/zero (deleted)");
+        let text = |maps: &[&ProcMapping]| {
+            let maps: Vec<ProcMapping> = maps.iter().map(|map| (*map).clone()).collect();
+            file().text_with_jit(0x50_5000, &maps)
+        };
+        let both = Some((0x40_0000, 0x50_5180 - 0x40_0000));
+        assert_eq!(text(&[&php, &jit]), both);
+        let later = map("600000-680000 r-xs 08000000 00:01 9 /dev/zero (deleted)");
+        assert_eq!(text(&[&php, &later]), Some((0x50_5100, 0x68_0000 - 0x50_5100)));
+        let other = map("490000-491000 r-xp 00000000 08:01 8 /lib/x.so");
+        let outside = map("700000-701000 r-xp 00000000 08:01 8 /lib/x.so");
+        assert_eq!(text(&[&php, &jit, &other]), None);
+        assert_eq!(text(&[&php, &jit, &outside]), both);
+        let being_written = map("400000-480000 rw-s 08000000 00:01 9 /dev/zero (deleted)");
+        assert_eq!([text(&[&php]), text(&[&php, &being_written])], [None; 2]);
+    }
+
+    #[test]
+    fn a_process_must_be_readable() {
+        let file = file();
         assert_eq!(file.slot(0x5000, &Word(0x6000, 0)), Ok(ThreadSlot::default()));
         assert_eq!(file.slot(0x5000, &Word(0x6000, 0x7ff8)), Ok(ThreadSlot::default()));
         assert_eq!(file.slot(0x5000, &Word(0x6000, 0x7ff1)), Err(NotWalked::NotFound));

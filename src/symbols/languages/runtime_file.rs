@@ -139,6 +139,14 @@ impl RuntimeFile {
         }
     }
 
+    /// Returns where all code of the interpreter is, if its JIT writes some next to the file's: start and length.
+    pub(crate) fn text_with_jit(&self, bias: u64, maps: &[ProcMapping]) -> Option<(u64, u64)> {
+        match &self.kind {
+            Kind::Php(file) => file.text_with_jit(bias, maps),
+            _ => None,
+        }
+    }
+
     /// Returns how the lines of functions are read whose names are in walks; `None` if they are not.
     pub(crate) fn lines(&self) -> Option<RuntimeTypes> {
         match &self.kind {

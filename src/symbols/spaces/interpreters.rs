@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::kernel::procfs;
-use crate::kernel::walk::Store;
+use crate::kernel::procfs::{self, ProcMapping};
 use crate::kernel::walk::code_cache::CodeCache;
 use crate::kernel::walk::script_engine::ScriptEngine;
+use crate::kernel::walk::{LanguageRuntime, Store};
 use crate::symbols::languages::NotWalked;
 use crate::symbols::languages::names::RuntimeTypes;
 use crate::symbols::languages::prober::{Found, ProbeAnswer, ProbeJob};
@@ -26,6 +26,8 @@ const PATIENCE: Duration = Duration::from_millis(10);
 pub(super) struct Interpreter {
     file: Arc<RuntimeFile>,
     bias: u64,
+    /// Where all its code is, if a JIT writes some of it: start and length.
+    text: Option<(u64, u64)>,
     version: LanguageVersion,
     /// Its number in the kernel, once the state of its threads was found.
     number: Option<Arc<u32>>,
@@ -56,14 +58,22 @@ impl Interpreter {
 
 impl<S: Store> AddressSpaceTracker<S> {
     /// Returns the interpreter of a process whose mappings were read: the known one if it is the same.
-    pub(super) fn interpreter(&mut self, pid: i32, found: Option<(Arc<RuntimeFile>, u64)>) -> Option<Interpreter> {
+    pub(super) fn interpreter(
+        &mut self,
+        pid: i32,
+        found: Option<(Arc<RuntimeFile>, u64)>,
+        maps: &[ProcMapping],
+    ) -> Option<Interpreter> {
         self.prober.as_ref()?;
         let before = self.processes.get(&pid).and_then(|process| process.interpreter.clone());
         let Some((file, bias)) = found else {
             self.store.set_runtime(pid, 0);
             return None;
         };
-        let is_it = |known: &Interpreter| known.file == file && known.bias == bias;
+        let text = file.text_with_jit(bias, maps);
+        // A JIT removes the right to execute its code while it writes.
+        let is_same_code = |known: &Interpreter| text.is_none() || known.text == text;
+        let is_it = |known: &Interpreter| known.file == file && known.bias == bias && is_same_code(known);
         let own = match before.filter(is_it).or_else(|| self.inherited(pid).filter(is_it)) {
             Some(known) => known,
             None => {
@@ -71,6 +81,7 @@ impl<S: Store> AddressSpaceTracker<S> {
                     version: file.version,
                     file,
                     bias,
+                    text,
                     number: None,
                     delay: AGAIN,
                     tries: 0,
@@ -178,7 +189,10 @@ impl<S: Store> AddressSpaceTracker<S> {
                 if let Some(types) = own.file.lines() {
                     self.machines.add(id, pid, types);
                 }
-                own.file.runtime(own.bias, slot, id).and_then(|runtime| self.store.add_runtime(&runtime))
+                let runtime = own.file.runtime(own.bias, slot, id);
+                let whole =
+                    |runtime: LanguageRuntime| LanguageRuntime { text: own.text.unwrap_or(runtime.text), ..runtime };
+                runtime.map(whole).and_then(|runtime| self.store.add_runtime(&runtime))
             }
             FoundRuntime::Machine(machine) => {
                 own.version.major = machine.layout.major;

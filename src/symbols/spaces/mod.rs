@@ -456,7 +456,7 @@ impl<S: Store> AddressSpaceTracker<S> {
         let mappings = turns.arrange(mappings);
         turns.files().for_each(|file| hold(&mut self.files, file, &mut files));
         let is_same = before.is_some_and(|before| *before.mappings == *mappings);
-        let interpreter = self.interpreter(pid, interpreter);
+        let interpreter = self.interpreter(pid, interpreter, &maps);
         if !is_same && self.store.set_process(pid, &mappings).is_err() {
             self.files.give_up(&files);
             jit_spans.release(&mut self.store);

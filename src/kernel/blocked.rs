@@ -140,6 +140,22 @@ pub(crate) fn lock_wait(pid: i32, tid: i32) -> Option<LockWait> {
     LockWait::parse(&system_call(pid, tid)?)
 }
 
+/// Calls that wait for connections, or for any of several events.
+const WORK: &[i64] = &[
+    libc::SYS_accept,
+    libc::SYS_accept4,
+    libc::SYS_epoll_pwait,
+    libc::SYS_epoll_pwait2,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_epoll_wait,
+];
+
+/// Returns whether a thread waits for connections or events.
+pub(crate) fn waits_for_work(pid: i32, tid: i32) -> bool {
+    let number = system_call(pid, tid).and_then(|line| Some(call(&line)?.0));
+    number.is_some_and(|number| WORK.contains(&number))
+}
+
 fn system_call(pid: i32, tid: i32) -> Option<String> {
     String::from_utf8(procfs::read_short(&format!("/proc/{pid}/task/{tid}/syscall")).ok()?).ok()
 }
@@ -250,6 +266,20 @@ mod tests {
         let mutex = LockWait::Mutex(MutexWait::staged(0x563a_9b3d_0340, false));
         assert_eq!(wait("0x80", "0x2"), Some(mutex));
         assert_eq!(LockWait::parse("202 0x7f00 0x189 0x0"), None);
+    }
+
+    #[test]
+    fn a_thread_that_accepts_connections_waits_for_work() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let at = listener.local_addr().expect("an address");
+        let thread = std::thread::spawn(move || listener.accept().is_ok());
+        let own = std::process::id() as i32;
+        while !procfs::threads(own).into_iter().any(|tid| waits_for_work(own, tid)) {
+            std::thread::yield_now();
+        }
+        assert!(!waits_for_work(own, rustix::thread::gettid().as_raw_nonzero().get()), "it runs");
+        drop(std::net::TcpStream::connect(at));
+        assert!(thread.join().is_ok_and(|accepted| accepted));
     }
 
     #[test]

@@ -196,8 +196,8 @@ impl LockSearch {
         if suspect.seen_at > 0 {
             self.suspects.insert(pid, suspect);
         }
-        if !counted.is_empty() {
-            out.add_process(locked(pid, tids.len(), &waits, &counted));
+        if let Some(one) = locked(pid, tids.len(), &waits, &counted) {
+            out.add_process(one);
         }
         read.len()
     }
@@ -245,29 +245,32 @@ fn remember<T>(known: &mut VecDeque<T>, new: T) {
 }
 
 /// Describes a process whose threads wait for these locks. The holder of the one with the most waits is found, if the
-/// lock contains its owner.
-fn locked(pid: i32, threads: usize, waits: &[LockWait], counted: &[u64]) -> LockedProcess {
+/// lock contains its owner. `None` if there are no locks, or the holder waits for connections or events: its process may be
+/// idle, because some servers let one thread at a time wait for them.
+fn locked(pid: i32, threads: usize, waits: &[LockWait], counted: &[u64]) -> Option<LockedProcess> {
     let count = |address: u64| counted.iter().filter(|other| **other == address).count();
-    let most = counted.iter().copied().max_by_key(|address| (count(*address), *address));
-    let wait = most.and_then(|address| waits.iter().find(|wait| wait.address() == address));
+    let most = counted.iter().copied().max_by_key(|address| (count(*address), *address))?;
+    let wait = waits.iter().find(|wait| wait.address() == most);
     let holder = match wait {
         Some(LockWait::Mutex(mutex)) => {
             mutex.owner(pid).and_then(|tid| procfs::thread_by_own_number(pid, tid, MAX_NAMED))
         }
         _ => None,
     };
+    if holder.is_some_and(|tid| blocked::waits_for_work(pid, tid)) {
+        return None;
+    }
     let text = |name: Vec<u8>| String::from_utf8_lossy(&name).into_owned();
     let comm = procfs::comm(pid, pid).map(text).unwrap_or_default();
-    let holder =
-        holder.and_then(|tid| Some(((text(procfs::comm(pid, tid)?).into(), tid), most.map_or(0, count) as u64)));
-    LockedProcess {
+    let holder = holder.and_then(|tid| Some(((text(procfs::comm(pid, tid)?).into(), tid), count(most) as u64)));
+    Some(LockedProcess {
         pid,
         name: script(&comm, || procfs::cmdline(pid)).unwrap_or(comm).into(),
         threads: threads as u32,
         waiting: counted.len() as u64,
         holders: holder.into_iter().collect(),
         is_python: matches!(wait, Some(LockWait::Semaphore { .. })),
-    }
+    })
 }
 
 #[cfg(test)]
@@ -358,10 +361,11 @@ mod tests {
     fn the_lock_with_the_most_waits_is_described() {
         let own = std::process::id() as i32;
         let waits = [mutex(1, false), mutex(1, false), mutex(2, false)];
-        let found = locked(own, 4, &waits, &[1, 1, 2]);
+        let found = locked(own, 4, &waits, &[1, 1, 2]).expect("locks");
         assert_eq!((found.waiting, found.threads, found.is_python), (3, 4, false));
         assert!(found.holders.is_empty(), "no memory is mapped there");
         let lock = LockWait::Semaphore { address: 8, stack: 0 };
-        assert!(locked(own, 4, &[lock, lock], &[8, 8]).is_python);
+        assert!(locked(own, 4, &[lock, lock], &[8, 8]).is_some_and(|found| found.is_python));
+        assert_eq!(locked(own, 4, &waits, &[]), None);
     }
 }

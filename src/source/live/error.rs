@@ -1,7 +1,6 @@
 //! Messages about events that cannot be opened, with remedies. The command line, the screen and `doctor` share them.
 
-use crate::event::base_name;
-use crate::kernel::attr::{Attr, TYPE_BREAKPOINT};
+use crate::kernel::attr::{Attr, TYPE_BREAKPOINT, TYPE_TRACEPOINT};
 use crate::kernel::cpus;
 use crate::kernel::limits::{Rights, most_files, raise_files};
 use crate::kernel::privilege::{lacks, obtain, setcap};
@@ -31,7 +30,7 @@ impl OpenError {
     /// Returns the error for an errno of `perf_event_open` (perf_event_open(2), ERRORS).
     pub(crate) fn open(event: &str, attr: &Attr, errno: Errno, rights: &Rights) -> Self {
         let (reason, remedy) = match errno {
-            Errno::ACCESS | Errno::PERM => return Self::rights(event, rights),
+            Errno::ACCESS | Errno::PERM => return Self::rights(event, attr, rights),
             Errno::NOENT | Errno::OPNOTSUPP | Errno::NODEV => (
                 "this machine cannot count it (no such PMU or event)".to_owned(),
                 "Try -e cpu-clock, which works everywhere; `perfprof-tui doctor` shows what this machine can measure."
@@ -98,9 +97,9 @@ impl OpenError {
         )
     }
 
-    pub(crate) fn rights(event: &str, rights: &Rights) -> Self {
+    fn rights(event: &str, attr: &Attr, rights: &Rights) -> Self {
         let (reason, remedy) = refusal(rights);
-        let reason = if base_name(event).contains(':') && rights.paranoid > -1 && !rights.privileged() {
+        let reason = if attr.kind == TYPE_TRACEPOINT && rights.paranoid > -1 && !rights.privileged() {
             format!("{reason}; tracepoints need perf_event_paranoid -1")
         } else {
             reason
@@ -193,4 +192,19 @@ pub fn refusal(rights: &Rights) -> (String, String) {
             false => format!("Run as root, or sysctl kernel.perf_event_paranoid=-1, or {}", setcap()),
         },
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_tracepoint_needs_more_than_other_events() {
+        let of = |kind, name| {
+            let attr = Attr { kind, ..Attr::default() };
+            OpenError::open(name, &attr, Errno::ACCESS, &Rights::staged(2, 0)).reason
+        };
+        assert!(of(TYPE_TRACEPOINT, "sched:sched_switch").contains("tracepoints need"));
+        assert!(!of(TYPE_BREAKPOINT, "mem:0x1000:w").contains("tracepoints need"));
+    }
 }

@@ -1,19 +1,13 @@
 //! The lines of a function's instructions.
 
-use std::sync::Arc;
-
 use super::ProcessMemory;
 use crate::kernel::walk::runtime::{RuntimeLayout, code_cookie};
+use crate::record::interpreted::FunctionSource;
 
-/// A function's script, its first and last line, and the lines of its instructions.
+/// Where a function's source text is, and the lines of its instructions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FunctionLines {
-    pub(crate) file: Arc<str>,
-    pub(crate) first: u32,
-    pub(crate) last: u32,
-    /// A process that has the function, and the user who runs it.
-    pub(crate) pid: i32,
-    pub(crate) uid: u32,
+    pub(crate) source: FunctionSource,
     /// Where instructions begin, as walks count them modulo 2³², and bytes of one step.
     pub(super) start: u32,
     pub(super) step: u32,
@@ -33,12 +27,13 @@ impl FunctionLines {
     pub(crate) fn made(file: &str, lines: std::ops::RangeInclusive<u32>, starts: &[(u32, u32)]) -> Self {
         let table = LineTable { ranges: starts.to_vec(), end: u32::MAX };
         let (first, last) = (*lines.start(), *lines.end());
-        Self { file: file.into(), first, last, pid: 7, uid: 1000, start: 0, step: 1, table }
+        let source = FunctionSource { file: file.into(), first, last, pid: 7, uid: 1000 };
+        Self { source, start: 0, step: 1, table }
     }
 
     /// Returns about how much memory it takes.
     pub(crate) fn bytes(&self) -> usize {
-        self.file.len() + 8 * self.table.ranges.len() + 128
+        self.source.file.len() + 8 * self.table.ranges.len() + 128
     }
 }
 

@@ -268,7 +268,7 @@ fn lines_of(frames: Vec<GeneratedFrame>, types: &RuntimeTypes, pids: [i32; 2]) -
                 RuntimeTypes::Php(lines) => lines.of(code, process, file)?,
                 RuntimeTypes::Java(_) | RuntimeTypes::JavaScript(_) => return None,
             };
-            found.file = absolute(*pid, &found.file).unwrap_or(found.file);
+            found.source.file = absolute(*pid, &found.source.file).unwrap_or(found.source.file);
             Some(FrameNames::Lines(found))
         };
         (frame, processes.iter().find_map(found).unwrap_or(FrameNames::Unknown))

@@ -5,6 +5,7 @@ use super::super::ProcessMemory;
 use super::super::line_table::{FunctionLines, LineTable, cookie};
 use super::super::strings::decode;
 use crate::kernel::walk::runtime::{RuntimeLayout, StringBytes};
+use crate::record::interpreted::FunctionSource;
 
 /// How the lines of a code object are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +65,7 @@ impl CpythonLines {
         is_it().then_some(())?;
         let step = if self.layout.is_index && self.format == TableFormat::Ranges { 2 } else { 1 };
         let start = if self.layout.is_index { 0 } else { self.layout.start.into() };
-        Some(FunctionLines { file, first, last, pid, uid, start, step, table })
+        Some(FunctionLines { source: FunctionSource { file, first, last, pid, uid }, start, step, table })
     }
 
     /// Returns the hash of what identifies a code object, as the kernel's walk computes it.
@@ -176,16 +177,7 @@ mod tests {
     use super::*;
 
     fn found(table: &LineTable, at: impl IntoIterator<Item = u32>) -> Vec<u32> {
-        let lines = FunctionLines {
-            file: "".into(),
-            first: 0,
-            last: 0,
-            pid: 0,
-            uid: 0,
-            start: 0,
-            step: 1,
-            table: table.clone(),
-        };
+        let lines = FunctionLines { table: table.clone(), ..FunctionLines::made("", 0..=0, &[]) };
         at.into_iter().map(|at| lines.at(at).unwrap_or(0)).collect()
     }
 
@@ -247,7 +239,8 @@ mod tests {
         let cookie = lines.cookie(CODE, &Pieces(pieces.clone())).expect("readable");
         let of = |cookie, pieces: &BTreeMap<_, _>| lines.of((CODE, cookie), (7, 1000), &Pieces(pieces.clone()));
         let found = of(cookie, &pieces).expect("known");
-        assert_eq!((&*found.file, found.first, found.last, found.pid, found.uid), ("/srv/app.py", 4, 5, 7, 1000));
+        let source = FunctionSource { file: "/srv/app.py".into(), first: 4, last: 5, pid: 7, uid: 1000 };
+        assert_eq!(found.source, source);
         let start = u32::from(layout.start);
         let at = [0, start - 1, start, start + 2, start + 4, u32::MAX].map(|at| found.at(at).unwrap_or(0));
         assert_eq!(at, [0, 0, 4, 5, 0, 0]);

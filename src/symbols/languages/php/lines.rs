@@ -4,6 +4,7 @@ use super::super::ProcessMemory;
 use super::super::line_table::{FunctionLines, LineTable, cookie};
 use super::super::strings::bytes;
 use crate::kernel::walk::runtime::{RuntimeLayout, StringBytes};
+use crate::record::interpreted::FunctionSource;
 
 /// How the lines of a function are found: `zend_op_array` has the number of its operations, and where they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +76,8 @@ impl PhpLines {
         // Its memory may have been used again meanwhile.
         is_it().then_some(())?;
         let start = list.wrapping_sub(code) as u32;
-        (first > 0 && first <= last).then_some(FunctionLines { file, first, last, pid, uid, start, step: 1, table })
+        let source = FunctionSource { file, first, last, pid, uid };
+        (first > 0 && first <= last).then_some(FunctionLines { source, start, step: 1, table })
     }
 }
 
@@ -133,7 +135,7 @@ mod tests {
                 let hash = lines.cookie(CODE, &Pieces(pieces.clone())).expect("readable");
                 let of = |hash, pieces: &BTreeMap<_, _>| lines.of((CODE, hash), (7, 1000), &Pieces(pieces.clone()));
                 let found = of(hash, &pieces).expect("known");
-                assert_eq!((&*found.file, found.first, found.last), ("/srv/app.php", 3, 5));
+                assert_eq!((&*found.source.file, found.source.first, found.source.last), ("/srv/app.php", 3, 5));
                 // As the kernel writes them: where an operation is, less the function.
                 let at = |operation: u64| found.at((LIST + operation).wrapping_sub(CODE) as u32).unwrap_or(0);
                 assert_eq!([0, 32, 64, 96, 128].map(at), [3, 4, 4, 0, 0], "outside of its lines, and behind it");

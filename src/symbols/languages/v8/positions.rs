@@ -1,5 +1,7 @@
 //! Tables of positions of compiled code (source-position-table.cc, source-position.h).
 
+use super::translations::number;
+
 /// A position in the source of a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct SourcePosition {
@@ -22,7 +24,7 @@ pub(super) fn at(table: &[u8], offset: u64) -> Option<SourcePosition> {
     // Offsets count from that of the function's entry.
     let (mut rest, mut code, mut source, mut found) = (table, -1i64, 0i64, None);
     while !rest.is_empty() {
-        let Some((delta, position)) = number(&mut rest).zip(number(&mut rest)) else { break };
+        let Some((delta, position)) = signed(&mut rest).zip(signed(&mut rest)) else { break };
         // A statement's is not negative.
         code = code.saturating_add(if delta < 0 { -(delta + 1) } else { delta });
         source = source.wrapping_add(position);
@@ -34,16 +36,7 @@ pub(super) fn at(table: &[u8], offset: u64) -> Option<SourcePosition> {
     found
 }
 
-/// Reads a number of 7 bits a byte, the lowest first, whose lowest bit is its sign.
-fn number(rest: &mut &[u8]) -> Option<i64> {
-    let mut sum = 0u64;
-    for i in 0..10 {
-        let (first, after) = rest.split_first()?;
-        *rest = after;
-        sum |= u64::from(first & 0x7f).checked_shl(7 * i)?;
-        if first & 0x80 == 0 {
-            return Some((sum >> 1) as i64 ^ -((sum & 1) as i64));
-        }
-    }
-    None
+/// Reads a number whose lowest bit is its sign.
+fn signed(rest: &mut &[u8]) -> Option<i64> {
+    number(rest, 10).map(|sum| (sum >> 1) as i64 ^ -((sum & 1) as i64))
 }

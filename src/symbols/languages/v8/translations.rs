@@ -95,10 +95,14 @@ fn begin(rest: &mut &[u8]) -> Option<(usize, i64)> {
     Some((usize::try_from(back).ok()?, Some(frames).filter(|n| (1..=DEPTH).contains(n))?))
 }
 
-/// Reads a number of 7 bits a byte, the lowest first.
 fn unsigned(rest: &mut &[u8]) -> Option<u64> {
+    number(rest, 5)
+}
+
+/// Reads a number of 7 bits a byte, the lowest first; `None` if it has more bytes than `most`, which are 10 at most.
+pub(super) fn number(rest: &mut &[u8], most: u32) -> Option<u64> {
     let mut sum = 0;
-    for i in 0..5 {
+    for i in 0..most {
         let (first, after) = rest.split_first()?;
         *rest = after;
         sum |= u64::from(first & 0x7f) << (7 * i);

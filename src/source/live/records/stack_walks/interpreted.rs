@@ -13,7 +13,6 @@ use crate::record::in_place::{i32_at, u64_at};
 use crate::record::interpreted::{self, FUNCTION_LEN, FunctionSource, Language};
 use crate::record::{Layout, SampleId};
 use crate::symbols::languages::code_names::FunctionLabel;
-use crate::symbols::languages::line_table::FunctionLines;
 use crate::symbols::languages::names::KnownRuntimes;
 use crate::symbols::languages::runtime_file::language_of;
 use crate::symbols::languages::strings;
@@ -190,7 +189,12 @@ impl InterpretedFrames {
     }
 
     #[cfg(test)]
-    pub(super) fn learn_lines(&mut self, runtime: u32, function: WalkedFunction, lines: FunctionLines) {
+    pub(super) fn learn_lines(
+        &mut self,
+        runtime: u32,
+        function: WalkedFunction,
+        lines: crate::symbols::languages::line_table::FunctionLines,
+    ) {
         self.generated.learn_lines(runtime, code_of(function), lines);
     }
 
@@ -198,9 +202,12 @@ impl InterpretedFrames {
     fn at_line(&mut self, function: u64, frame: (u32, WalkedFunction), out: &mut RecordOutput<'_, '_>) -> u64 {
         let Some(lines) = self.generated.lines(frame.0, code_of(frame.1)) else { return function };
         let Some(line) = lines.at(frame.1.at) else { return function };
-        let FunctionLines { first, last, pid, uid, .. } = *lines;
-        let source = FunctionSource { file: lines.file.clone(), first, last, pid, uid };
-        if self.has_source(function, &source, out) { interpreted::at_line(function, first, line) } else { function }
+        let source = lines.source.clone();
+        if self.has_source(function, &source, out) {
+            interpreted::at_line(function, source.first, line)
+        } else {
+            function
+        }
     }
 
     /// Describes the source of a function at its address before its first line. Returns whether it is the function's source

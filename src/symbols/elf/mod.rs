@@ -327,7 +327,7 @@ mod tests {
         bytes[at..at + 8].copy_from_slice(&(1u64 << 40).to_le_bytes());
         let image = Image::of(bytes.into()).expect("elf");
         let why = match image.functions(&mut UnpackBudget::new(1 << 28)) {
-            Ok(functions) => functions.from,
+            Ok(functions) => functions.from.text,
             Err(error) => error.to_string(),
         };
         assert!(why.contains("its .symtab has no names: .strtab is damaged"), "{why}");

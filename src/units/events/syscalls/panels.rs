@@ -9,13 +9,13 @@ use crate::units::kit::waits::initially_blocked;
 
 use super::arguments::names_path;
 use super::lines::{ListedCall, stack_panel};
-use super::names::{Abi, Call, CallTables, error_name};
+use super::names::{Call, CallTables, error_name};
 use super::{Failed, LINES, Row, SLOWEST, Syscalls};
 
 /// Returns the name of a call, with its ABI if that is not the usual one.
 fn named_in(tables: CallTables, call: Call) -> String {
-    let (name, abi) = (tables.name(call), tables.abi(call));
-    if call.abi == Abi::Native { name } else { format!("{name} {abi}") }
+    let (name, (is_usual, abi)) = (tables.name(call), tables.abi(call));
+    if is_usual { name } else { format!("{name} {abi}") }
 }
 
 impl Syscalls {
@@ -178,6 +178,7 @@ impl Syscalls {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event::calls::Abi;
 
     #[test]
     fn a_call_of_the_other_abi_says_so() {

@@ -1,5 +1,6 @@
 //! The feeder: the source's thread, which transfers batches and controls without decoding them.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -21,6 +22,10 @@ const EAGER: Duration = Duration::from_secs(2);
 /// thread's time.
 const LOOK: Duration = Duration::from_millis(100);
 
+/// The maximum age of records that the worker has not processed: a long answer may take seconds. If they are older, new
+/// records stay in the rings, where the kernel counts lost ones.
+const MOST_AGE: Duration = Duration::from_secs(8);
+
 pub(super) struct Feeder {
     pub(super) source: Box<dyn Source>,
     pub(super) batches: Sender<SourceMessage>,
@@ -34,6 +39,34 @@ pub(super) struct Feeder {
     pub(super) is_bounded: bool,
     /// When the private memory was looked at.
     pub(super) looked: Option<Instant>,
+    /// The batches whose age is limited.
+    pub(super) sent: SentBatches,
+}
+
+/// The batches that the worker has not processed, with the time of each.
+#[derive(Debug, Default)]
+pub(super) struct SentBatches {
+    /// The bytes of all batches.
+    bytes: usize,
+    /// The bytes up to the end of each batch, and when it was sent.
+    ends: VecDeque<(usize, Instant)>,
+}
+
+impl SentBatches {
+    fn add(&mut self, bytes: usize, now: Instant) {
+        self.bytes = self.bytes.wrapping_add(bytes);
+        if bytes > 0 {
+            self.ends.push_back((self.bytes, now));
+        }
+    }
+
+    /// Returns when the oldest batch was sent, if this many bytes wait.
+    fn oldest(&mut self, waiting: usize) -> Option<Instant> {
+        while self.ends.front().is_some_and(|(end, _)| self.bytes.wrapping_sub(*end) >= waiting) {
+            self.ends.pop_front();
+        }
+        self.ends.front().map(|(_, at)| *at)
+    }
 }
 
 /// A message of the source's thread.
@@ -93,23 +126,31 @@ impl Feeder {
         }
     }
 
+    /// Whether too many records wait for the worker, or for too long.
+    fn is_full(&mut self) -> bool {
+        let waiting = self.shared.held.waiting.load(Ordering::Relaxed);
+        let is_late = |sent: Instant| self.live && sent.elapsed() > MOST_AGE;
+        waiting > self.most_waiting || self.sent.oldest(waiting).is_some_and(is_late)
+    }
+
     /// Delivers a message. While the queue is full, records stay in the rings, where the kernel counts lost ones.
     fn deliver(&mut self, message: SourceMessage) -> bool {
         let bytes = match &message {
             SourceMessage::Batch(batch) => batch.bytes.len(),
             SourceMessage::End(_) => 0,
         };
-        let shared = self.shared.clone();
-        let waiting = &shared.held.waiting;
-        if waiting.load(Ordering::Relaxed) > self.most_waiting {
+        let mut is_full = self.is_full();
+        if is_full {
             self.shared.queue_full.fetch_add(1, Ordering::Relaxed);
         }
-        while waiting.load(Ordering::Relaxed) > self.most_waiting && !self.shared.stop.load(Ordering::Relaxed) {
+        while is_full && !self.shared.stop.load(Ordering::Relaxed) {
             std::thread::sleep(Duration::from_millis(2));
             // Memory peaks now, during a long answer.
             self.look();
+            is_full = self.is_full();
         }
-        waiting.fetch_add(bytes, Ordering::Relaxed);
+        self.shared.held.waiting.fetch_add(bytes, Ordering::Relaxed);
+        self.sent.add(bytes, Instant::now());
         match self.batches.try_send(message) {
             Ok(()) => true,
             Err(TrySendError::Full(message)) => {
@@ -118,5 +159,28 @@ impl Feeder {
             }
             Err(TrySendError::Disconnected(_)) => false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_batch_is_the_first_one_that_waits() {
+        let start = Instant::now();
+        let at = |second: u64| start + Duration::from_secs(second);
+        let mut sent = SentBatches::default();
+        assert_eq!(sent.oldest(0), None);
+        for (second, bytes) in [(1, 10), (2, 0), (3, 20), (4, 5)] {
+            sent.add(bytes, at(second));
+        }
+        assert_eq!(sent.oldest(35), Some(at(1)));
+        assert_eq!(sent.oldest(26), Some(at(1)), "a part of it waits");
+        assert_eq!(sent.oldest(25), Some(at(3)));
+        assert_eq!(sent.oldest(5), Some(at(4)));
+        assert_eq!(sent.oldest(0), None);
+        sent.add(7, at(9));
+        assert_eq!(sent.oldest(7), Some(at(9)));
     }
 }

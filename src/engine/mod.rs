@@ -58,7 +58,7 @@ pub use feeder::SourceMessage;
 pub use offline::Offline;
 pub(crate) use trigger_watch::TriggerConfig;
 
-use feeder::Feeder;
+use feeder::{Feeder, SentBatches};
 use published::Published;
 use shares::MemoryLimit;
 
@@ -254,6 +254,7 @@ impl Engine {
             is_bounded: whole.is_bounded(),
             looked: None,
             most_waiting: whole.waiting(),
+            sent: SentBatches::default(),
         };
         let profile = crate::kernel::thread("profile", move || worker.run())?;
         // If its thread cannot be started, the source is dropped here, with its probes and its command.

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 /// The limit of lookups that are not proven; with more, all are taken for proven.
 const MAX_UNPROVEN: usize = 1 << 10;
 
-/// What a descriptor referred to.
+/// The file or peer of a descriptor.
 #[derive(Debug)]
 pub(super) struct DescriptorName {
     name: Arc<str>,

@@ -276,14 +276,63 @@ fn needs_all(action: &StartupAction) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::perfdata::{EventUnit, OFF_CPU_TIME};
+    use crate::profile::Acc;
     use crate::profile::frames::SymState;
     use crate::query::TopLine;
-    use crate::query::answer::ViewAnswer;
+    use crate::query::answer::{EventInfo, ViewAnswer};
     use crate::query::time_range::TimeRange;
     use crate::session::DsoKind;
     use crate::source::Info;
+    use crate::ui::draw::footer_keys;
     use crate::ui::input::commands::table::parse;
     use crate::ui::state::{Level, Start};
+
+    #[test]
+    fn the_key_of_wall_time_is_offered_while_sleep_is_kept() {
+        let event = |name: &str| EventInfo {
+            name: name.to_owned(),
+            unit: EventUnit::Nanoseconds,
+            total: Acc::default(),
+            lost: 0,
+            note: None,
+            filter: None,
+            is_dummy: false,
+            texts: Vec::new(),
+            has_durations: false,
+            meter: None,
+        };
+        let offered = |names: &[&str]| {
+            let mut app = App::new(Info { origin: Origin::Live, ..Info::default() }, Start::default());
+            let events = names.iter().map(|name| event(name)).collect();
+            app.set_answer(Arc::new(Answer { events, ..Answer::default() }));
+            let words = footer_keys::hints(&app.model, &app.views).into_iter().map(|hint| hint.word);
+            words.filter(|word| word.ends_with(" time")).collect::<Vec<_>>()
+        };
+        assert!(offered(&["cpu-clock"]).is_empty());
+        assert_eq!(offered(&["cpu-clock", OFF_CPU_TIME]), ["wall time"]);
+    }
+
+    #[test]
+    fn the_key_of_the_next_unit_needs_another_one() {
+        let unit = |id: u64| UnitAnswer {
+            id,
+            name: "forks",
+            panels: Vec::new(),
+            notes: Vec::new(),
+            lost: 0,
+            may_be_more: false,
+            since: 0,
+            until: 0,
+        };
+        let offered = |units: Vec<UnitAnswer>| {
+            let mut app = App::new(Info::default(), Start::default());
+            app.model.frame.tab = Tab::Units;
+            app.set_units(Arc::new(units));
+            footer_keys::hints(&app.model, &app.views).iter().any(|hint| hint.word == "unit")
+        };
+        assert!(!offered(vec![unit(1)]) && offered(vec![unit(1), unit(2)]));
+    }
 
     #[test]
     fn a_copy_in_tmux_names_its_option() {

@@ -107,7 +107,7 @@ const ANNOTATE: Keys = &[
     ("Esc", "close", KeyCode::Esc),
 ];
 
-fn hints(model: &Model, views: &Views) -> Vec<Hint> {
+pub(crate) fn hints(model: &Model, views: &Views) -> Vec<Hint> {
     if let Some(popup) = model.frame.popups.last() {
         let keys = match popup {
             Popup::Help(_) => HELP,
@@ -208,17 +208,7 @@ fn fitting(mut list: Vec<Hint>, room: u16) -> Vec<Hint> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
-    use crate::engine::UnitAnswer;
-    use crate::perfdata::{EventUnit, OFF_CPU_TIME};
-    use crate::profile::Acc;
-    use crate::query::Answer;
-    use crate::query::answer::EventInfo;
-    use crate::source::Info;
-    use crate::ui::state::Tab;
-    use crate::ui::{App, Start};
 
     fn line(list: &[(&'static str, &'static str, bool)], room: u16) -> String {
         let hint = |(key, word, stays): &(&str, &'static str, bool)| Hint {
@@ -248,52 +238,6 @@ mod tests {
         assert_eq!(at(56), "⏎ callers  f filter  ? help  : commands  q quit");
         assert_eq!(at(50), "⏎ callers  f filter  Space freeze  ? help  :  q");
         assert_eq!(at(20), "? help  :  q");
-    }
-
-    #[test]
-    fn the_key_of_wall_time_is_offered_while_sleep_is_kept() {
-        let event = |name: &str| EventInfo {
-            name: name.to_owned(),
-            unit: EventUnit::Nanoseconds,
-            total: Acc::default(),
-            lost: 0,
-            note: None,
-            filter: None,
-            is_dummy: false,
-            texts: Vec::new(),
-            has_durations: false,
-            meter: None,
-        };
-        let offered = |names: &[&str]| {
-            let mut app = App::new(Info { origin: Origin::Live, ..Info::default() }, Start::default());
-            let events = names.iter().map(|name| event(name)).collect();
-            app.set_answer(Arc::new(Answer { events, ..Answer::default() }));
-            let words = hints(&app.model, &app.views).into_iter().map(|hint| hint.word);
-            words.filter(|word| word.ends_with(" time")).collect::<Vec<_>>()
-        };
-        assert!(offered(&["cpu-clock"]).is_empty());
-        assert_eq!(offered(&["cpu-clock", OFF_CPU_TIME]), ["wall time"]);
-    }
-
-    #[test]
-    fn the_key_of_the_next_unit_needs_another_one() {
-        let unit = |id: u64| UnitAnswer {
-            id,
-            name: "forks",
-            panels: Vec::new(),
-            notes: Vec::new(),
-            lost: 0,
-            may_be_more: false,
-            since: 0,
-            until: 0,
-        };
-        let offered = |units: Vec<UnitAnswer>| {
-            let mut app = App::new(Info::default(), Start::default());
-            app.model.frame.tab = Tab::Units;
-            app.set_units(Arc::new(units));
-            hints(&app.model, &app.views).iter().any(|hint| hint.word == "unit")
-        };
-        assert!(!offered(vec![unit(1)]) && offered(vec![unit(1), unit(2)]));
     }
 
     #[test]

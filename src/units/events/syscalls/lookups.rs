@@ -32,7 +32,7 @@ impl DescriptorName {
 
 /// A lookup, and the figures of the calls before it.
 #[derive(Clone, Debug)]
-pub(super) struct Lookup<F> {
+pub(super) struct DescriptorLookup<F> {
     pub(super) row: usize,
     pub(super) name: Arc<DescriptorName>,
     pub(super) figures: F,
@@ -42,16 +42,16 @@ pub(super) struct Lookup<F> {
 
 /// The lookups of descriptors, by process and descriptor, until the records reach their time.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Lookups<F>(FxHashMap<(i32, i32), Lookup<F>>);
+pub(super) struct Lookups<F>(FxHashMap<(i32, i32), DescriptorLookup<F>>);
 
 impl<F: Default> Lookups<F> {
     /// Adds a lookup. Returns those that count as proven from now on.
-    pub(super) fn add(&mut self, of: (i32, i32), row: usize, read_at: u64, name: Arc<str>) -> Vec<Lookup<F>> {
+    pub(super) fn add(&mut self, of: (i32, i32), row: usize, read_at: u64, name: Arc<str>) -> Vec<DescriptorLookup<F>> {
         let mut proven = Vec::new();
         if self.0.len() >= MAX_UNPROVEN {
             proven.extend(self.0.drain().map(|(_, lookup)| lookup));
         }
-        let lookup = Lookup { row, name: DescriptorName::of(name), figures: F::default(), read_at };
+        let lookup = DescriptorLookup { row, name: DescriptorName::of(name), figures: F::default(), read_at };
         proven.extend(self.0.insert(of, lookup));
         proven
     }
@@ -67,12 +67,12 @@ impl<F: Default> Lookups<F> {
         self.0.get(&of).filter(|lookup| lookup.row == row).map(|lookup| lookup.name.clone())
     }
 
-    pub(super) fn take(&mut self, of: (i32, i32)) -> Option<Lookup<F>> {
+    pub(super) fn take(&mut self, of: (i32, i32)) -> Option<DescriptorLookup<F>> {
         self.0.remove(&of)
     }
 
     /// Ends the lookup of a descriptor that changes at a time; an earlier change than the lookup refutes it.
-    pub(super) fn change(&mut self, of: (i32, i32), time: u64) -> Option<Lookup<F>> {
+    pub(super) fn change(&mut self, of: (i32, i32), time: u64) -> Option<DescriptorLookup<F>> {
         self.0.remove(&of).inspect(|lookup| {
             if time <= lookup.read_at {
                 lookup.name.is_refuted.store(true, Ordering::Relaxed);
@@ -81,12 +81,12 @@ impl<F: Default> Lookups<F> {
     }
 
     /// Ends the lookups of some descriptors of a process.
-    pub(super) fn change_all(&mut self, pid: i32, time: u64, is_one: impl Fn(i32) -> bool) -> Vec<Lookup<F>> {
+    pub(super) fn change_all(&mut self, pid: i32, time: u64, is_one: impl Fn(i32) -> bool) -> Vec<DescriptorLookup<F>> {
         let all: Vec<(i32, i32)> = self.0.keys().filter(|(own, fd)| *own == pid && is_one(*fd)).copied().collect();
         all.into_iter().filter_map(|of| self.change(of, time)).collect()
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Lookup<F>> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &DescriptorLookup<F>> {
         self.0.values()
     }
 

@@ -12,7 +12,7 @@ use crate::units::kit::prelude::*;
 
 use super::arguments::Arguments;
 use super::known_descriptors::{KnownDescriptor, KnownDescriptors};
-use super::lookups::{DescriptorName, Lookup, Lookups};
+use super::lookups::{DescriptorLookup, DescriptorName, Lookups};
 use super::names::{Call, CallTables, error_name};
 use super::shapes::{CallShape, FdEffect, Transfer};
 
@@ -155,7 +155,7 @@ impl CallTargets {
     }
 
     /// Counts calls whose lookup is proven or refuted.
-    fn settle(&mut self, ended: impl IntoIterator<Item = Lookup<TargetFigures>>) {
+    fn settle(&mut self, ended: impl IntoIterator<Item = DescriptorLookup<TargetFigures>>) {
         for lookup in ended {
             let row = if lookup.name.is_refuted() { UNKNOWN } else { lookup.row };
             self.figures(row).merge(&lookup.figures);

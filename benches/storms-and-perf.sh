@@ -31,7 +31,9 @@ rounds() {
   if [ $# -gt 0 ]; then
     "$@" -p $victim >"$work/measured" 2>&1 &
     measurer=$!
-    sleep 3
+    # It has opened its events, and has time to begin.
+    while kill -0 $measurer && ! ls -l /proc/$measurer/fd | grep -q perf_event; do sleep 0.1; done 2>/dev/null
+    sleep 2
   fi
   echo >&3
   exec 3>&-
@@ -50,6 +52,7 @@ measurements() {
       echo "perf-trace perf trace -s"
       # It only counts, and has no times.
       echo "perf-stat perf stat -e raw_syscalls:sys_enter,raw_syscalls:sys_exit"
+      [ $1 = getppid ] || switch_measurements
       ;;
     pages)
       echo "page-faults $program page-faults --batch"
@@ -59,11 +62,13 @@ measurements() {
       echo "forks $program forks --batch"
       echo "perf-record $record -e sched:sched_process_fork"
       ;;
-    switches)
-      for unit in rundelay task-state offcpu; do echo "$unit $program $unit --batch"; done
-      echo "perf-record $record -e sched:sched_switch,sched:sched_wakeup"
-      ;;
+    switches) switch_measurements ;;
   esac
+}
+
+switch_measurements() {
+  for unit in rundelay task-state oncpu waits offcpu; do echo "$unit $program $unit --batch"; done
+  echo "perf-record $record -e sched:sched_switch,sched:sched_wakeup"
 }
 
 for load; do

@@ -77,6 +77,7 @@ pub fn shared(wants: &[EventRequest], machine_wide: bool) -> Result<SharedEvents
             // A unit without sums, or with other ones, needs each hit.
             let is_same = same.iter().all(|other| other.summed == want.summed);
             event.summed = want.summed.clone().filter(|_| is_same);
+            event.is_batched = same.iter().all(|other| other.is_batched);
             // A filter that the kernel cannot evaluate is evaluated when the record arrives; counts have no records.
             let is_counted = same.iter().any(|want| want.counted);
             if event.tracepoint.is_some() && filter.is_some() {

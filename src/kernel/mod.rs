@@ -16,6 +16,7 @@ pub mod process;
 pub mod procfs;
 mod procmap;
 mod shared;
+pub(crate) mod switch_batches;
 pub(crate) mod tty;
 pub(crate) mod wakeup;
 pub mod walk;

@@ -612,6 +612,7 @@ fn the_object_is_what_its_source_compiles_to() {
     are_compiled("walk", &["perf_event", ".text"]);
     are_compiled("hit_sums", &["perf_event"]);
     are_compiled("call_sums", &["sys_enter", "sys_exit", "sched_process_fork", "sched_process_exec"]);
+    are_compiled("switch_batches", &["sched_switch", "sched_wakeup", "sched_waking", "sched_wakeup_new"]);
 }
 
 /// Compares the objects in a folder of `src/kernel` with what their source compiles to.

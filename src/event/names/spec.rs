@@ -91,6 +91,8 @@ pub struct Event {
     pub(crate) machine_wide: bool,
     /// How its hits may be summed in the kernel instead of being recorded singly.
     pub(crate) summed: Option<Summing>,
+    /// Whether a program may record its hits in batches, without the flags of their context.
+    pub(crate) is_batched: bool,
     /// Whether a BPF program at its tracepoint walks user stacks. The live source decides this when opening it.
     pub(crate) is_walked: bool,
     /// Whether the number of `p` is required exactly. Otherwise the highest level available is used (`P`).

@@ -132,7 +132,7 @@ fn make_maps(
         let field = |i: usize| word(section, symbol.address() as usize + 4 * i).ok_or_else(|| odd("maps"));
         let mut of =
             MapKind { kind: field(0)?, key: field(1)?, value: field(2)?, entries: field(3)?, flags: field(4)? };
-        if of.kind == PERF_EVENT_ARRAY {
+        if of.kind == PERF_EVENT_ARRAY || of.entries == 0 {
             of.entries = cpus::possible() as u32;
         }
         // A temporary inner map defines the layout of all inner maps.

@@ -29,6 +29,8 @@ mod counts;
 mod hits;
 mod listener;
 mod replace;
+pub(in crate::source::live) mod switch_feed;
+mod switches;
 mod walks;
 
 pub(crate) use counts::{ByCpu, CounterReadings};
@@ -116,6 +118,12 @@ pub(crate) struct Attachment {
     pub(super) calls_refused: bool,
     /// The programs that sum hits at their events.
     pub(crate) hits: hits::HitCounters,
+    /// The programs that record context switches and wake-ups in batches, in place of their events.
+    pub(super) switches: Option<switch_feed::SwitchFeed>,
+    /// Whether the kernel refused these programs.
+    switches_refused: bool,
+    /// Whether measuring has begun, so that they record.
+    are_switches_on: bool,
 }
 
 impl Attachment {
@@ -149,6 +157,9 @@ impl Attachment {
             calls: None,
             calls_refused: false,
             hits: hits::HitCounters::default(),
+            switches: None,
+            switches_refused: false,
+            are_switches_on: false,
         }
     }
 
@@ -209,7 +220,7 @@ impl Attachment {
         let id = self.report_owner(&owner);
         let ring = self.map(&owner)?;
         self.enable(&owner);
-        if !self.open_walks(cpu, &owner)? || !self.open_calls(cpu, &owner)? {
+        if !self.open_walks(cpu, &owner)? || !self.open_calls(cpu, &owner)? || !self.open_switches(cpu, &owner)? {
             return Ok(false);
         }
         self.rings.insert(cpu, CpuRing { owner, id, ring, losses: RingLosses::default() });

@@ -399,6 +399,13 @@ pub(crate) fn owner(common: &CommonAttrs, have: KernelFeatures) -> Attr {
     attr
 }
 
+/// Returns the dummy with the records of context switches, where programs replace the tracepoint's event that has them.
+pub(crate) fn switch_records(common: &CommonAttrs, have: KernelFeatures) -> Attr {
+    let mut attr = Attr { kind: TYPE_SOFTWARE, config: SW_DUMMY, period_or_freq: 1, ..base(common, have) };
+    attr.set(Flag::ContextSwitch, true);
+    attr
+}
+
 /// Returns the dummy that listens to changes of the kernel's code, without sample ids (see [`super::records::listener`]).
 pub(crate) fn listener(common: &CommonAttrs, have: KernelFeatures) -> Attr {
     let mut attr = Attr { kind: TYPE_SOFTWARE, config: SW_DUMMY, period_or_freq: 1, ..in_ring(common, have) };

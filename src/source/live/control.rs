@@ -243,13 +243,18 @@ impl LiveSource {
         }
         // The counters of events that are closed now would count twice; the next reading has them.
         self.counted_losses.clear();
-        let (which, replaced) = self.choose_calls(which);
+        let (mut which, replaced) = self.choose_calls(which);
+        let switches = self.attachment.choose_switches(&mut which);
         let whos = self.whos();
         let reopened = self.attachment.reopen(&which, &whos);
         if let Some(replaced) = replaced.filter(|_| reopened.is_err()) {
             self.restore_calls(replaced);
         }
+        if reopened.is_err() {
+            self.attachment.restore_switches(switches);
+        }
         let handover = reopened?;
+        self.end_left_switches();
         self.request_tables();
         self.settle_later();
         if !handover.new.is_empty() {
@@ -343,6 +348,15 @@ impl LiveSource {
             self.watch(cpu);
         }
         Ok(())
+    }
+
+    /// Reads the last events of programs that recorded what events record now.
+    fn end_left_switches(&mut self) {
+        if !self.attachment.left_switches().is_empty() {
+            self.attachment.end_left_switches();
+            self.read_rest();
+            self.attachment.forget_left_switches();
+        }
     }
 
     fn read_rest(&mut self) {

@@ -300,6 +300,7 @@ impl LiveSource {
         let cpus = self.wanted_cpus()?;
         self.known_tasks = self.tasks();
         self.choose_calls(&[]);
+        self.attachment.choose_switches(&mut Vec::new());
         let whos = self.whos();
         // Each dummy has a listener for the kernel's code.
         let (wide, bound): (Vec<&Slot>, Vec<&Slot>) =
@@ -363,6 +364,7 @@ impl LiveSource {
         }
         if self.enable_at.is_none() {
             self.attachment.begin_calls();
+            self.attachment.begin_switches();
         }
         if let Some(held) = self.held.take() {
             self.child = Some(held.release().map_err(SourceError::Command)?);
@@ -452,6 +454,7 @@ impl Source for LiveSource {
             // Records with earlier timestamps may not be in the ring yet.
             std::thread::sleep(Duration::from_millis(5));
             self.attachment.stop_calls();
+            self.attachment.stop_switches();
             self.attachment.hits.sum_up(false);
             self.read_waits(monotonic_ns(), true, batch);
             self.drain(batch);

@@ -74,12 +74,13 @@ impl LiveSource {
     pub(super) fn drain(&mut self, batch: &mut Batch) {
         let before = std::mem::replace(&mut self.round_start, monotonic_ns());
         let had = batch.bytes.len();
-        self.attachment.excuse_calls();
+        self.attachment.excuse_programs();
         let (rings, mut pipeline) = self.attachment.pipeline(before);
         for (cpu, ring) in rings {
             pipeline.drain(*cpu, ring.drained(), &mut self.read, batch);
         }
         self.drained = batch.bytes.len() - had;
+        self.attachment.tend_switches();
         self.add_waits(before, batch);
         // Only now: housekeeping opens events whose samples are in this round.
         batch.events.append(&mut self.pending.events);
@@ -122,12 +123,13 @@ impl Attachment {
     /// Returns the rings, and the pipeline for records that were written after the previous round's start, `since`.
     pub(super) fn pipeline(&mut self, since: u64) -> (&mut BTreeMap<u32, CpuRing>, RecordPipeline<'_>) {
         let layout = layout(&self.attr(0));
-        let Self { rings, walks, strings, outside, borrowed, .. } = self;
+        let Self { rings, walks, strings, outside, borrowed, switches, .. } = self;
         let pipeline = RecordPipeline {
             misattributed: Some(borrowed).filter(|samples| samples.is_used()),
             walks: walks.as_mut().map(|walks| &mut walks.pairs),
             strings: Some(&mut strings.joints).filter(|joints| joints.is_used()),
             outer: outside.as_mut(),
+            switches: switches.as_mut().map(|feed| (&feed.recorder, &mut feed.batches)),
             layout,
             since,
             now: since,

@@ -149,6 +149,7 @@ fn joined(own: &Event, wanted: &Event) -> Event {
     let mut out = own.clone();
     out.no_chains &= wanted.no_chains;
     out.machine_wide |= wanted.machine_wide;
+    out.is_batched &= wanted.is_batched;
     out.summed = own.summed.clone().filter(|own| wanted.summed.as_ref() == Some(own));
     out.attr.sample_type |= wanted.attr.sample_type;
     if own.filter != wanted.filter {

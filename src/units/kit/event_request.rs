@@ -25,6 +25,8 @@ pub struct EventRequest {
     pub counted: bool,
     /// How hits may be summed, if the unit takes sums (`add_sums` and `add_hits` of [`Unit`](super::Unit)).
     pub summed: Option<Summing>,
+    /// Whether hits may be recorded in batches, without the flags of their context (`common_flags`).
+    pub is_batched: bool,
     /// The sampling rate; `None` samples every hit.
     pub rate: Option<Rate>,
     /// Whether samples include the data address, its latency and its data source.
@@ -66,6 +68,11 @@ impl EventRequest {
     /// Lets hits be summed in the kernel while there are many ([`Unit::add_hits`](super::Unit::add_hits)).
     pub fn summed(self) -> Self {
         Self { summed: Some(Summing::Hits), ..self }
+    }
+
+    /// Lets hits be recorded in batches, which takes less time of the measured programs.
+    pub fn batched(self) -> Self {
+        Self { is_batched: true, ..self }
     }
 
     /// Requests counts instead of samples.

@@ -218,7 +218,7 @@ impl OnCpu {
 
 impl Unit for OnCpu {
     fn event_requests(&self) -> Vec<EventRequest> {
-        vec![EventRequest::new(sched::SWITCH)]
+        vec![EventRequest::new(sched::SWITCH).batched()]
     }
 
     fn bind(&mut self, event: &UnitEvent<'_>) -> Result<(), String> {

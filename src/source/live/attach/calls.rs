@@ -36,11 +36,15 @@ impl Attachment {
         opened
     }
 
-    /// Excuses the records that the programs could not write: they summed these calls.
-    pub(crate) fn excuse_calls(&mut self) {
-        let Some(calls) = &self.calls else { return };
-        let writers = self.rings.keys().filter_map(|cpu| Some((*cpu, calls.writer(*cpu)?)));
-        let lost: Vec<(u32, u64)> = writers.map(|(cpu, writer)| (cpu, self.lost_by(writer))).collect();
+    /// Excuses the records that programs could not write: calls are summed then, and the next batch of context switches
+    /// shows how many of these are lost.
+    pub(crate) fn excuse_programs(&mut self) {
+        let writers = |cpu: u32| {
+            let calls = self.calls.as_ref().and_then(|calls| calls.writer(cpu));
+            calls.into_iter().chain(self.switches.as_ref().and_then(|feed| feed.writer(cpu)))
+        };
+        let lost = |cpu: &u32| (*cpu, writers(*cpu).map(|writer| self.lost_by(writer)).sum());
+        let lost: Vec<(u32, u64)> = self.rings.keys().map(lost).collect();
         for (cpu, lost) in lost {
             self.rings.get_mut(&cpu).into_iter().for_each(|ring| ring.losses.excuse(lost));
         }
@@ -48,7 +52,9 @@ impl Attachment {
 
     /// Returns whether programs provide the samples of a slot's event, so that the kernel does not open it.
     pub(super) fn is_fed(&self, slot: usize) -> bool {
-        self.slots[slot].event.is_off_cpu_time() || self.calls.as_ref().is_some_and(|calls| calls.replaces(slot))
+        self.slots[slot].event.is_off_cpu_time()
+            || self.calls.as_ref().is_some_and(|calls| calls.replaces(slot))
+            || self.switches.as_ref().is_some_and(|feed| feed.replaces(slot))
     }
 
     /// Sets the note of the events that the programs replace; returns their slots.

@@ -54,11 +54,12 @@ impl Attachment {
         CounterReadings { counts: CountReading { at, of: all }, by_cpu, losses }
     }
 
-    /// Returns the events by which programs in the kernel write to a CPU's ring, except those of system calls: a call
-    /// that cannot be recorded is summed.
+    /// Returns the other events that write to a CPU's ring, except those of system calls and of batches, whose losses are
+    /// excused.
     pub(super) fn writers(&self, cpu: u32) -> impl Iterator<Item = &OwnedFd> {
         let walks = self.walks.as_ref().and_then(|walks| walks.writer(cpu));
-        walks.into_iter().chain(self.strings.writer(cpu))
+        let switches = self.switches.as_ref().and_then(|feed| feed.records.as_ref()?.get(&cpu));
+        walks.into_iter().chain(self.strings.writer(cpu)).chain(switches)
     }
 
     /// Returns the lost records of an event that only carries records.

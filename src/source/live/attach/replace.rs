@@ -56,6 +56,7 @@ impl Attachment {
         if let Some(calls) = &mut self.calls {
             calls.pause(slot, on);
         }
+        self.select_switches();
         if let Some(group) = self.slots[slot].event.group.filter(|_| !on) {
             self.restart_leaders(group);
         }
@@ -72,6 +73,9 @@ impl Attachment {
         }
         if let Some(calls) = &mut self.calls {
             calls.close(cpu);
+        }
+        if let Some(switches) = &mut self.switches {
+            switches.close(cpu);
         }
         self.strings.close_cpu(cpu);
         self.rings.remove(&cpu)
@@ -123,15 +127,24 @@ impl Attachment {
         self.start(&fresh);
         let at = crate::kernel::monotonic_ns();
         let gone = self.retire(|open| open.event.is_some_and(|i| which.contains(&usize::from(i))));
-        for open in fresh.iter().filter(|_| !gone.is_empty()) {
+        let left = self.left_switches();
+        let is_handover = !(gone.is_empty() && left.is_empty());
+        for open in fresh.iter().filter(|_| is_handover) {
             let beside = self.read(open).value;
             if let Some(i) = open.event {
                 let before = &mut self.slots[usize::from(i)].before;
                 before.value = before.value.wrapping_sub(beside);
             }
         }
-        let ids = |list: &[OpenEvent]| list.iter().map(|open| open.id).collect();
-        let handover = Handover { at, old: ids(&gone), new: if gone.is_empty() { Vec::new() } else { ids(&fresh) } };
+        let ids = |list: &[OpenEvent]| list.iter().map(|open| open.id).collect::<Vec<u64>>();
+        let (mut old, mut new) = (ids(&gone), if is_handover { ids(&fresh) } else { Vec::new() });
+        if let Some(feed) = &self.switches {
+            let has_gone = |slot: usize| gone.iter().any(|open| open.event == u16::try_from(slot).ok());
+            let came = feed.wanted.iter().filter(|(_, slot)| has_gone(**slot)).map(|(kind, _)| *kind);
+            new.extend(feed.ids(&came.collect::<Vec<_>>()));
+            old.extend(feed.ids(&left));
+        }
+        let handover = Handover { at, old, new };
         self.opened.append(&mut fresh);
         Ok(handover)
     }

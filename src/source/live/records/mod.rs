@@ -8,3 +8,4 @@ pub(crate) mod output;
 pub(crate) mod pipeline;
 pub(crate) mod stack_walks;
 pub(crate) mod strings;
+pub(crate) mod switch_batches;

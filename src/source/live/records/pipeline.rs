@@ -3,6 +3,7 @@
 
 use crate::kernel::monotonic_ns;
 use crate::kernel::ring::Ring;
+use crate::kernel::switch_batches::SwitchRecorder;
 use crate::record::kinds::{HEADER, Header, types};
 use crate::record::{Layout, SampleId};
 use crate::source::Batch;
@@ -14,6 +15,7 @@ use super::outer_namespace::OuterNamespaceTasks;
 use super::output::{RecordOutput, time_of};
 use super::stack_walks::WalkJoiner;
 use super::strings::StringJoiner;
+use super::switch_batches::BatchedEvents;
 
 /// A CPU's ring, the id of the event that owns it, and its losses.
 pub(crate) struct DrainedRing<'a> {
@@ -29,6 +31,7 @@ pub(crate) struct RecordPipeline<'a> {
     pub(crate) walks: Option<&'a mut WalkJoiner>,
     pub(crate) strings: Option<&'a mut StringJoiner>,
     pub(crate) outer: Option<&'a mut OuterNamespaceTasks>,
+    pub(crate) switches: Option<(&'a SwitchRecorder, &'a mut BatchedEvents)>,
     pub(crate) layout: Layout,
     /// The times between which a ring's records were written.
     pub(crate) since: u64,
@@ -39,10 +42,15 @@ impl RecordPipeline<'_> {
     /// Reads a ring into a batch; `read` is a buffer.
     pub(crate) fn drain(&mut self, cpu: u32, from: DrainedRing<'_>, read: &mut Vec<u8>, batch: &mut Batch) {
         let DrainedRing { owner, ring, losses } = from;
+        // Events that are in no batch yet are newer than all batches in the ring.
+        let partial = self.switches.as_ref().map(|(recorder, _)| recorder.partial(cpu));
         read.clear();
         ring.drain(read);
         self.now = monotonic_ns();
         self.pass(cpu, (owner, &mut *losses), read, batch);
+        if let (Some(partial), Some((_, batches))) = (partial, &mut self.switches) {
+            batches.add_partial(cpu, &partial, &self.layout, batch);
+        }
         losses.drained(read.len(), ring.room(), ring.capacity());
     }
 
@@ -54,7 +62,7 @@ impl RecordPipeline<'_> {
         read: &mut [u8],
         batch: &mut Batch,
     ) {
-        let Self { misattributed, walks, strings, outer, layout, since, now } = self;
+        let Self { misattributed, walks, strings, outer, switches, layout, since, now } = self;
         // The task of such a record is unknown, and its time is only known to be after the previous round.
         let mut id = SampleId { pid: -1, tid: -1, time: *since, id: owner, cpu };
         let mut walked = walks.as_mut().map(|walks| walks.begin(cpu, *layout, id));
@@ -69,6 +77,12 @@ impl RecordPipeline<'_> {
             let is_sample = header.kind == types::SAMPLE;
             if header.kind == types::LOST {
                 losses.take(record);
+            }
+            if let Some((_, batches)) = switches.as_mut().filter(|(_, batches)| batches.is_batch(header, record)) {
+                batch.bytes.extend_from_slice(&read[copied..at]);
+                batches.expand(cpu, &read[at..end], layout, batch);
+                (at, copied) = (end, end);
+                continue;
             }
             if let Some(samples) = misattributed.as_mut().filter(|_| is_sample) {
                 let is_written = |id| {

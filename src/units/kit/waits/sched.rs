@@ -19,9 +19,9 @@ pub(crate) const WAKEUP_NEW: &str = "sched:sched_wakeup_new";
 /// Requests switches and wakeups, in this order.
 pub(crate) fn wants(stack: bool) -> Vec<EventRequest> {
     vec![
-        EventRequest::new(SWITCH).with_stack(stack),
-        EventRequest::new(WAKEUP).with_stack(stack),
-        EventRequest::new(WAKEUP_NEW).with_stack(stack).optional(),
+        EventRequest::new(SWITCH).with_stack(stack).batched(),
+        EventRequest::new(WAKEUP).with_stack(stack).batched(),
+        EventRequest::new(WAKEUP_NEW).with_stack(stack).optional().batched(),
     ]
 }
 
@@ -30,6 +30,8 @@ pub(crate) fn wants(stack: bool) -> Vec<EventRequest> {
 pub(crate) fn wants_wakers(stack: bool) -> Vec<EventRequest> {
     let mut wants = wants(stack);
     wants[1].event = format!("{WAKING}|sched:sched_wakeup");
+    // The context of the waker is in the flags.
+    wants[1..].iter_mut().for_each(|want| want.is_batched = false);
     wants
 }
 

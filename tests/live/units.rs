@@ -766,7 +766,7 @@ fn a_storm_of_switches_is_complete() {
     // A thread that finds its byte does not wait for it.
     assert!(counted.len() == 2 && all > STORM_ROUNDS / 2, "{said}");
     let rows = rows(&answer, "Tasks").iter();
-    let of_threads = rows.filter(|row| row["task"].as_str().is_some_and(|task| task.starts_with("switcher")));
+    let of_threads = rows.filter(|row| row["comm"] == "switcher");
     let found: u64 = of_threads.filter_map(|row| row["runs"].as_u64()).sum();
     // A thread leaves its CPU some more times when it ends.
     assert!(found < all + 40, "{found} of {all}: {answer}");

@@ -83,7 +83,6 @@ fn events(recorder: &SwitchRecorder, cpu: u32) -> Vec<SwitchEvent> {
     events
 }
 
-
 #[test]
 fn the_current_buffer_has_the_events_of_no_record() {
     let recorder = SwitchRecorder::staged();

@@ -108,7 +108,7 @@ pub(crate) mod tests {
         };
         assert_eq!(SwitchEvent::parse(&bytes), Some(expected));
         let woken = SwitchEvent::parse(&stored(1, 99, (6, 7), 8, 3)).expect("whole");
-        assert_eq!((woken.kind, woken.state), (Kind::Wakeup, 3), "a CPU is no state");
+        assert_eq!((woken.kind, woken.state), (Kind::Wakeup, 3), "it is a CPU, not a state");
         for odd in [&bytes[..EVENT - 1], &[], &stored(4, 99, (6, 7), 8, 1)] {
             assert_eq!(SwitchEvent::parse(odd), None);
         }

@@ -29,7 +29,7 @@ const FIELDS: u64 = sample::IDENTIFIER
     | sample::RAW
     | sample::CGROUP;
 
-/// What a field of a tracepoint has.
+/// The content of a field of a tracepoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Content {
     CurrentTid,
@@ -74,7 +74,7 @@ pub(crate) struct BatchedSample {
 }
 
 impl BatchedSample {
-    /// Returns `None` if samples have fields of which batches have no values.
+    /// Returns `None` if samples need fields that batches lack.
     pub(crate) fn of(kind: Kind, (slot, id): (usize, u64), sample_type: u64, format: &Format) -> Option<Self> {
         let known: &[(&str, Content)] = if kind == Kind::Switch { &OF_SWITCH } else { &OF_WAKEUP };
         let content = |field: &Field| known.iter().find(|(name, _)| *name == field.name).map(|(_, content)| *content);

@@ -35,7 +35,7 @@ fn decoder() -> BatchedEvents {
     out
 }
 
-/// Switches of which each has its number as its time.
+/// Switches with their numbers as times.
 fn events(numbers: std::ops::Range<u64>) -> Vec<u8> {
     numbers.flat_map(|n| stored(0, n, (6, 7), 8, 1)).collect()
 }

@@ -1,7 +1,8 @@
-//! Threads that were blocked before the start and still are.
+//! Threads that were blocked before the start, or before the last loss of records, and still are.
 
 use std::collections::BTreeMap;
 
+use crate::kernel::monotonic_ns;
 use crate::panel::Cell;
 use crate::record::open_spans::ThreadChange;
 use crate::session::BlockedThread;
@@ -9,20 +10,30 @@ use crate::session::BlockedThread;
 use crate::units::kit::Context;
 use crate::units::kit::tables::columns::text;
 
+/// The minimum time between two queries, which read files of all threads.
+const PAUSE_NS: u64 = 3_000_000_000;
+
 /// Blocked threads of the running machine by thread id.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct InitiallyBlocked {
-    asked: bool,
+    is_known: bool,
+    /// When the next query may be.
+    next: u64,
     threads: BTreeMap<i32, BlockedThread>,
 }
 
 impl InitiallyBlocked {
-    /// Queries the blocked threads once: with the first record, or when panels are made without one. A thread with a
-    /// later record has woken since.
+    /// Queries the blocked threads once: with the first record, or when panels are made without one; after
+    /// [`Self::renew`] once more. A thread with a later record has woken since.
     pub(crate) fn ask(&mut self, cx: &mut Context<'_>) {
-        if std::mem::replace(&mut self.asked, true) {
+        if self.is_known {
             return;
         }
+        let now = monotonic_ns();
+        if now < self.next {
+            return;
+        }
+        (self.is_known, self.next) = (true, now + PAUSE_NS);
         for thread in cx.session.blocked() {
             cx.names.meet(thread.tid, &thread.comm);
             if cx.counts(thread.cpu) && cx.follows(thread.tid) {
@@ -58,6 +69,13 @@ impl InitiallyBlocked {
     /// Forgets all threads after lost records: they may have woken.
     pub(crate) fn forget(&mut self) {
         self.threads.clear();
+    }
+
+    /// Like [`Self::forget`], but queries the threads again: without it, a thread that goes on sleeping would be left out
+    /// until its next record.
+    pub(crate) fn renew(&mut self) {
+        self.forget();
+        self.is_known = false;
     }
 }
 

@@ -84,13 +84,13 @@ impl BlockedTime {
         self.reader.bind(event.role, event.format)
     }
 
-    /// Adds the tasks that slept before the first record. Returns them.
+    /// Adds the tasks that slept before the first record, or before the last loss. Returns them.
     pub(crate) fn take_up(&mut self, time: u64, cx: &mut Context<'_>) -> Vec<i32> {
         self.initial.ask(cx);
         let mut taken = Vec::new();
         for thread in self.initial.take() {
-            // The program's own threads have no record yet.
-            if cx.is_unasked(thread.pid) {
+            // The program's own threads have no record yet. After a loss, records may already show a later sleep.
+            if cx.is_unasked(thread.pid) || self.away.get(&thread.tid).is_some() {
                 continue;
             }
             let away = Away {
@@ -186,7 +186,7 @@ impl BlockedTime {
     pub(crate) fn lost(&mut self) {
         self.away.forget();
         self.early.clear();
-        self.initial.forget();
+        self.initial.renew();
     }
 
     pub(crate) fn reset(&mut self, now: u64) {

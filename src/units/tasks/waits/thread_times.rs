@@ -118,12 +118,14 @@ impl ThreadTimes {
         self.threads.entry(tid).or_insert_with(begin)
     }
 
-    /// A thread sleeps since before the first record.
+    /// A thread without a record sleeps since before the first record, or since the last loss.
     pub(super) fn sleeps_since_before(&mut self, tid: i32) {
-        let began = self.began.unwrap_or_default();
+        let (since, is_new) = (self.whole_since, !self.threads.contains_key(&tid));
         let thread = self.thread(tid);
-        thread.turn(Doing::Asleep, began);
-        thread.is_assumed = true;
+        if thread.doing == Doing::Unknown {
+            thread.turn(Doing::Asleep, since.max(thread.since));
+            thread.is_assumed = is_new;
+        }
     }
 
     /// A thread leaves its CPU, if it is `followed`. Its time counts if its CPU is chosen.
@@ -391,6 +393,20 @@ mod tests {
         // A thread that calls exec takes the number of the first one.
         times.renumber(5, 4);
         assert_eq!((of(&times, 4, 51).0, of(&times, 5, 51)), (21, (0, 0, 0, 0)));
+    }
+
+    #[test]
+    fn a_thread_sleeps_since_a_loss_unless_it_has_a_record() {
+        let mut times = ThreadTimes::default();
+        times.begin(0);
+        switch(&mut times, 1, 0, (0, 0), 1, Came::Unknown);
+        times.lost(10 * MS, 20 * MS);
+        switch(&mut times, 30, 0, (0, 0), 2, Came::Unknown);
+        times.sleeps_since_before(1);
+        times.sleeps_since_before(2);
+        let doing = |tid: i32| (times.threads[&tid].doing, times.threads[&tid].since);
+        assert_eq!(doing(1), (Doing::Asleep, 20 * MS));
+        assert_eq!(doing(2), (Doing::Running, 30 * MS));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! An event as the programs store it (`struct event` in switch_batches.bpf.c).
 
-use super::Kind;
+use super::SchedEventKind;
 
 /// Bytes of an event, and the events of a buffer.
 pub(crate) const EVENT: usize = 72;
@@ -26,7 +26,7 @@ pub(crate) struct SwitchTask {
 /// A context switch or a wake-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SwitchEvent {
-    pub(crate) kind: Kind,
+    pub(crate) kind: SchedEventKind,
     /// Nanoseconds of the session's clock.
     pub(crate) time: u64,
     pub(crate) pid: i32,
@@ -48,9 +48,10 @@ impl SwitchEvent {
         let short = |at: usize| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
         let prio = |at: usize| i32::from(short(at) as i16);
         let comm = |at: usize| std::array::from_fn(|i| bytes[at + i]);
-        let kind = *Kind::ALL.get(usize::from(bytes[36]))?;
+        let kind = *SchedEventKind::ALL.get(usize::from(bytes[36]))?;
         let (task, state) = (word(8), half(32));
-        let state = if kind == Kind::Switch { reported(state, short(38).into(), bytes[37] != 0) } else { state };
+        let state =
+            if kind == SchedEventKind::Switch { reported(state, short(38).into(), bytes[37] != 0) } else { state };
         Some(Self {
             kind,
             time: word(0),
@@ -98,7 +99,7 @@ pub(crate) mod tests {
         assert_eq!(bytes.len(), EVENT);
         let comm = |name: &[u8]| std::array::from_fn(|i| name.get(i).copied().unwrap_or(0));
         let expected = SwitchEvent {
-            kind: Kind::Switch,
+            kind: SchedEventKind::Switch,
             time: 99,
             pid: 6,
             cgroup: 55,
@@ -108,7 +109,7 @@ pub(crate) mod tests {
         };
         assert_eq!(SwitchEvent::parse(&bytes), Some(expected));
         let woken = SwitchEvent::parse(&stored(1, 99, (6, 7), 8, 3)).expect("whole");
-        assert_eq!((woken.kind, woken.state), (Kind::Wakeup, 3), "it is a CPU, not a state");
+        assert_eq!((woken.kind, woken.state), (SchedEventKind::Wakeup, 3), "it is a CPU, not a state");
         for odd in [&bytes[..EVENT - 1], &[], &stored(4, 99, (6, 7), 8, 1)] {
             assert_eq!(SwitchEvent::parse(odd), None);
         }

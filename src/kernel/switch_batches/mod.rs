@@ -47,14 +47,14 @@ const SETTINGS_BYTES: usize = 8 * (Setting::Offsets as usize + 5);
 
 /// The kinds of events, in the order of switch_batches.bpf.c.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
+pub(crate) enum SchedEventKind {
     Switch,
     Wakeup,
     Waking,
     WakeupNew,
 }
 
-impl Kind {
+impl SchedEventKind {
     pub(crate) const ALL: [Self; 4] = [Self::Switch, Self::Wakeup, Self::Waking, Self::WakeupNew];
 
     /// Returns the name of its tracepoint in the system `sched`, which is also that of its program.
@@ -85,7 +85,7 @@ pub(crate) struct SwitchRecorder {
     object: LoadedObject,
     settings: MappedValue,
     buffers: MappedValue,
-    attached: BTreeMap<Kind, OwnedFd>,
+    attached: BTreeMap<SchedEventKind, OwnedFd>,
     /// The number of possible CPUs.
     cpus: usize,
 }
@@ -116,19 +116,19 @@ impl SwitchRecorder {
 
     /// Attaches the program of a kind, which stores no event before [`Self::select`]. [`LoadError`] has the last line of
     /// the verifier's log.
-    pub(crate) fn attach(&mut self, kind: Kind) -> Result<(), LoadError> {
+    pub(crate) fn attach(&mut self, kind: SchedEventKind) -> Result<(), LoadError> {
         let tracepoint = kind.tracepoint();
         let program = self.object.program(tracepoint.to_str().unwrap_or_default(), ProgramType::RawTracepoint)?;
         self.attached.insert(kind, calls::attach(program.as_fd(), tracepoint)?);
         Ok(())
     }
 
-    pub(crate) fn detach(&mut self, kind: Kind) {
+    pub(crate) fn detach(&mut self, kind: SchedEventKind) {
         self.attached.remove(&kind);
     }
 
     /// Selects the kinds of events that are stored.
-    pub(crate) fn select(&self, kinds: impl IntoIterator<Item = Kind>) {
+    pub(crate) fn select(&self, kinds: impl IntoIterator<Item = SchedEventKind>) {
         let bits = kinds.into_iter().fold(0, |bits, kind| bits | 1 << kind as u64);
         self.settings.word(Setting::Kinds as usize).store(bits, Ordering::Release);
     }

@@ -50,7 +50,7 @@ struct settings {
 	u64 tid_at, prio_at, comm_at, cpu_at, exit_state_at;
 };
 
-/* The kinds of events (`Kind` of mod.rs has the same order). */
+/* The kinds of events (`SchedEventKind` of mod.rs has the same order). */
 enum { SWITCH, WAKEUP, WAKING, WAKEUP_NEW };
 
 /* A task's state after its end. */

@@ -6,7 +6,7 @@ use std::sync::mpsc::sync_channel;
 use super::*;
 
 /// Returns programs that store these kinds; `None` where loading is not permitted.
-fn recorder(test: &str, kinds: &[Kind]) -> Option<SwitchRecorder> {
+fn recorder(test: &str, kinds: &[SchedEventKind]) -> Option<SwitchRecorder> {
     let loaded = SwitchRecorder::load()
         .and_then(|mut recorder| kinds.iter().try_for_each(|kind| recorder.attach(*kind)).map(|()| recorder));
     match loaded {
@@ -27,11 +27,11 @@ fn tid() -> i32 {
 #[test]
 fn events_are_stored_in_order_with_their_tasks() {
     let test = "events_are_stored_in_order_with_their_tasks";
-    let Some(recorder) = recorder(test, &Kind::ALL) else { return };
+    let Some(recorder) = recorder(test, &SchedEventKind::ALL) else { return };
     let cpus = 0..recorder.cpus as u32;
     std::thread::sleep(std::time::Duration::from_millis(1));
     assert_eq!(cpus.clone().map(|cpu| recorder.count(cpu)).sum::<u64>(), 0, "no kind is selected");
-    recorder.select(Kind::ALL);
+    recorder.select(SchedEventKind::ALL);
     let (to, from) = sync_channel(0);
     let (back, answers) = sync_channel(0);
     let mut found = Vec::new();
@@ -48,7 +48,7 @@ fn events_are_stored_in_order_with_their_tasks() {
             to.send(n).expect("sent");
             answers.recv().expect("answered");
             found = cpus.clone().flat_map(|cpu| events(&recorder, cpu)).collect();
-            let is_own = |event: &SwitchEvent| event.kind == Kind::Switch && event.current.tid == own;
+            let is_own = |event: &SwitchEvent| event.kind == SchedEventKind::Switch && event.current.tid == own;
             if found.iter().any(is_own) {
                 break;
             }
@@ -58,7 +58,8 @@ fn events_are_stored_in_order_with_their_tasks() {
     });
     recorder.select([]);
     let counts: Vec<u64> = cpus.clone().map(|cpu| recorder.count(cpu)).collect();
-    let switch = found.iter().find(|event| event.kind == Kind::Switch && event.current.tid == own).expect("a switch");
+    let switch =
+        found.iter().find(|event| event.kind == SchedEventKind::Switch && event.current.tid == own).expect("a switch");
     assert_eq!(switch.pid, std::process::id() as i32);
     let name = std::fs::read("/proc/thread-self/comm").expect("read");
     let name = name.trim_ascii_end();

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use crate::kernel::attr::Attr;
 use crate::kernel::bpf::calls::LoadError;
-use crate::kernel::switch_batches::{Kind, SwitchRecorder};
+use crate::kernel::switch_batches::{SchedEventKind, SwitchRecorder};
 use crate::kernel::sys::{Errno, Ioctl, Sys};
 use crate::source::live::records::switch_batches::{BatchedEvents, BatchedSample};
 
@@ -25,7 +25,7 @@ pub(crate) struct SwitchFeed {
     pub(in crate::source::live) recorder: SwitchRecorder,
     pub(in crate::source::live) batches: BatchedEvents,
     /// The slots whose events the programs replace. Samples of other kinds may still be in the rings.
-    pub(in crate::source::live) wanted: BTreeMap<Kind, usize>,
+    pub(in crate::source::live) wanted: BTreeMap<SchedEventKind, usize>,
     /// The events through which the programs write into each CPU's ring.
     writers: BTreeMap<u32, OwnedFd>,
     /// The events with the kernel's own records of context switches, while these are wanted.
@@ -68,26 +68,26 @@ impl SwitchFeed {
     }
 
     /// Attaches the program of a kind, which records nothing before [`Self::select`].
-    pub(super) fn add(&mut self, kind: Kind, sample: BatchedSample) -> Result<(), LoadError> {
+    pub(super) fn add(&mut self, kind: SchedEventKind, sample: BatchedSample) -> Result<(), LoadError> {
         self.recorder.attach(kind)?;
         self.batches.samples.insert(kind, sample);
         Ok(())
     }
 
-    pub(super) fn remove(&mut self, kind: Kind) {
+    pub(super) fn remove(&mut self, kind: SchedEventKind) {
         self.recorder.detach(kind);
         self.batches.samples.remove(&kind);
     }
 
     /// Returns the kinds whose samples are read, but whose slots the programs do not replace, or no longer.
-    pub(in crate::source::live) fn left(&self) -> Vec<Kind> {
-        let slot = |kind: &Kind| self.batches.samples.get(kind).map(|sample| sample.slot);
+    pub(in crate::source::live) fn left(&self) -> Vec<SchedEventKind> {
+        let slot = |kind: &SchedEventKind| self.batches.samples.get(kind).map(|sample| sample.slot);
         let kinds = self.batches.samples.keys();
         kinds.filter(|kind| self.wanted.get(kind).copied() != slot(kind)).copied().collect()
     }
 
     /// Returns the ids of samples of these kinds.
-    pub(super) fn ids(&self, kinds: &[Kind]) -> Vec<u64> {
+    pub(super) fn ids(&self, kinds: &[SchedEventKind]) -> Vec<u64> {
         kinds.iter().filter_map(|kind| self.batches.samples.get(kind)).map(|sample| sample.id).collect()
     }
 

@@ -7,7 +7,7 @@ use crate::event::format::Format;
 use crate::event::tracepoint;
 use crate::kernel::attr::Attr;
 use crate::kernel::monotonic_ns;
-use crate::kernel::switch_batches::Kind;
+use crate::kernel::switch_batches::SchedEventKind;
 use crate::source::Rate;
 use crate::source::live::attr;
 use crate::source::live::capture::refused_program;
@@ -22,7 +22,7 @@ const NOTE: &str = "for units, a BPF program records it in batches";
 
 impl Attachment {
     /// Returns the slots of the events that can be recorded in batches, if their units need no more than batches have.
-    fn wanted_switches(&self) -> BTreeMap<Kind, usize> {
+    fn wanted_switches(&self) -> BTreeMap<SchedEventKind, usize> {
         let is_whole = |slot: usize| {
             let slot = &self.slots[slot];
             let event = &slot.event;
@@ -40,18 +40,18 @@ impl Attachment {
         {
             return BTreeMap::new();
         }
-        let find = |kind: Kind| {
+        let find = |kind: SchedEventKind| {
             let name = format!("sched:{}", kind.tracepoint().to_str().unwrap_or_default());
             let slot = self.slots.iter().position(|slot| slot.event.is_called(&name))?;
             is_whole(slot).then_some((kind, slot))
         };
-        Kind::ALL.into_iter().filter_map(find).collect()
+        SchedEventKind::ALL.into_iter().filter_map(find).collect()
     }
 
     /// Lets programs record the events that can be recorded in batches, and no others. Adds the slots to `which` whose
     /// events must be opened or closed, and returns what the programs recorded before, for
     /// [`Self::restore_switches`].
-    pub(crate) fn choose_switches(&mut self, which: &mut Vec<usize>) -> BTreeMap<Kind, usize> {
+    pub(crate) fn choose_switches(&mut self, which: &mut Vec<usize>) -> BTreeMap<SchedEventKind, usize> {
         let wanted = self.wanted_switches();
         let before = self.switches.as_ref().map_or_else(BTreeMap::new, |feed| feed.wanted.clone());
         if wanted == before {
@@ -63,9 +63,10 @@ impl Attachment {
             self.notes.push(format!("context switches are recorded one by one, not in batches: {reason}"));
             return before;
         }
-        let changed = |slots: &BTreeMap<Kind, usize>, others: &BTreeMap<Kind, usize>| -> Vec<usize> {
-            slots.iter().filter(|(kind, slot)| others.get(kind) != Some(*slot)).map(|(_, slot)| *slot).collect()
-        };
+        let changed =
+            |slots: &BTreeMap<SchedEventKind, usize>, others: &BTreeMap<SchedEventKind, usize>| -> Vec<usize> {
+                slots.iter().filter(|(kind, slot)| others.get(kind) != Some(*slot)).map(|(_, slot)| *slot).collect()
+            };
         which.extend([changed(&wanted, &before), changed(&before, &wanted)].concat());
         which.sort_unstable();
         which.dedup();
@@ -74,7 +75,7 @@ impl Attachment {
 
     /// Loads the programs if necessary. They record the new kinds from now on, and others until
     /// [`Self::end_left_switches`].
-    fn feed_switches(&mut self, wanted: &BTreeMap<Kind, usize>) -> Result<(), String> {
+    fn feed_switches(&mut self, wanted: &BTreeMap<SchedEventKind, usize>) -> Result<(), String> {
         let refused = |error| refused_program(&error, "").0;
         if self.switches.is_none() {
             self.switches = Some(SwitchFeed::load().map_err(refused)?);
@@ -100,7 +101,7 @@ impl Attachment {
         Ok(())
     }
 
-    fn want_switches(&mut self, wanted: BTreeMap<Kind, usize>) {
+    fn want_switches(&mut self, wanted: BTreeMap<SchedEventKind, usize>) {
         let Some(feed) = &mut self.switches else { return };
         for slot in feed.wanted.values() {
             self.slots[*slot].note.take_if(|note| note == NOTE);
@@ -112,14 +113,14 @@ impl Attachment {
     }
 
     /// Undoes [`Self::choose_switches`] if the events in their place could not be opened.
-    pub(crate) fn restore_switches(&mut self, before: BTreeMap<Kind, usize>) {
+    pub(crate) fn restore_switches(&mut self, before: BTreeMap<SchedEventKind, usize>) {
         self.want_switches(before);
         self.end_left_switches();
         self.forget_left_switches();
     }
 
     /// Returns the kinds that programs still record although events have replaced them.
-    pub(crate) fn left_switches(&self) -> Vec<Kind> {
+    pub(crate) fn left_switches(&self) -> Vec<SchedEventKind> {
         self.switches.as_ref().map(SwitchFeed::left).unwrap_or_default()
     }
 
@@ -152,14 +153,14 @@ impl Attachment {
         self.select_switches_except(&[]);
     }
 
-    fn select_switches_except(&mut self, left: &[Kind]) {
+    fn select_switches_except(&mut self, left: &[SchedEventKind]) {
         let Self { switches, slots, are_switches_on, .. } = self;
         let Some(feed) = switches else { return };
         let runs = |slot: usize| *are_switches_on && slots[slot].runs();
         let of_kinds = feed.batches.samples.iter().filter(|(kind, of)| runs(of.slot) && !left.contains(kind));
-        let kinds: Vec<Kind> = of_kinds.map(|(kind, _)| *kind).collect();
+        let kinds: Vec<SchedEventKind> = of_kinds.map(|(kind, _)| *kind).collect();
         feed.recorder.select(kinds.iter().copied());
-        self.record_switches(kinds.contains(&Kind::Switch));
+        self.record_switches(kinds.contains(&SchedEventKind::Switch));
     }
 
     /// Opens or closes the kernel's own records of context switches. Even disabled, they take time of each switch.
@@ -213,7 +214,7 @@ impl Attachment {
         if let Some(slot) = feed.wanted.values().next() {
             slots[*slot].before.lost += lost;
         }
-        if *are_switches_on && feed.wanted.get(&Kind::Switch).is_some_and(|slot| slots[*slot].runs()) {
+        if *are_switches_on && feed.wanted.get(&SchedEventKind::Switch).is_some_and(|slot| slots[*slot].runs()) {
             let wanted = feed.wants_records(monotonic_ns());
             self.record_switches(wanted);
         }
@@ -221,7 +222,7 @@ impl Attachment {
 }
 
 /// Returns the samples of a kind in the layout of its event; `None` if they have fields that batches lack.
-fn sample_of(kind: Kind, place: (usize, u64), attr: &Attr) -> Option<BatchedSample> {
+fn sample_of(kind: SchedEventKind, place: (usize, u64), attr: &Attr) -> Option<BatchedSample> {
     let root = tracepoint::root().ok()?;
     let text = tracepoint::format(&root, "sched", kind.tracepoint().to_str().ok()?).ok()?;
     let format = Format::parse("sched", &text, cfg!(target_endian = "big"))?;

@@ -7,7 +7,7 @@ use rustc_hash::FxHashSet;
 
 use crate::event::format::{Field, Format};
 use crate::kernel::attr::sample;
-use crate::kernel::switch_batches::{EVENT, EVENTS, Kind, PartialBatch, SwitchEvent};
+use crate::kernel::switch_batches::{EVENT, EVENTS, PartialBatch, SchedEventKind, SwitchEvent};
 use crate::record::in_place::{put, u64_at};
 use crate::record::kinds::{HEADER, Header, encode, misc, types};
 use crate::record::{Layout, SampleId};
@@ -75,8 +75,13 @@ pub(crate) struct BatchedSample {
 
 impl BatchedSample {
     /// Returns `None` if samples need fields that batches lack.
-    pub(crate) fn of(kind: Kind, (slot, id): (usize, u64), sample_type: u64, format: &Format) -> Option<Self> {
-        let known: &[(&str, Content)] = if kind == Kind::Switch { &OF_SWITCH } else { &OF_WAKEUP };
+    pub(crate) fn of(
+        kind: SchedEventKind,
+        (slot, id): (usize, u64),
+        sample_type: u64,
+        format: &Format,
+    ) -> Option<Self> {
+        let known: &[(&str, Content)] = if kind == SchedEventKind::Switch { &OF_SWITCH } else { &OF_WAKEUP };
         let content = |field: &Field| known.iter().find(|(name, _)| *name == field.name).map(|(_, content)| *content);
         let place = |field: &Field| Some((field.offset, field.size, content(field)?));
         let mut fields: Vec<(usize, usize, Content)> = format.own_fields().map(place).collect::<Option<_>>()?;
@@ -159,7 +164,7 @@ struct ReadEvents {
 pub(crate) struct BatchedEvents {
     /// The ids of the events through which programs write batches, also of closed ones.
     pub(crate) writers: FxHashSet<u64>,
-    pub(crate) samples: BTreeMap<Kind, BatchedSample>,
+    pub(crate) samples: BTreeMap<SchedEventKind, BatchedSample>,
     read: BTreeMap<u32, ReadEvents>,
     /// The events of each slot, and the lost ones, since they were last taken.
     counts: BTreeMap<usize, u64>,

@@ -1,8 +1,8 @@
 //! Threads that were blocked before the start, or before the last loss of records, and still are.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
-use crate::kernel::monotonic_ns;
 use crate::panel::Cell;
 use crate::record::open_spans::ThreadChange;
 use crate::session::BlockedThread;
@@ -11,14 +11,14 @@ use crate::units::kit::Context;
 use crate::units::kit::tables::columns::text;
 
 /// The minimum time between two queries, which read files of all threads.
-const PAUSE_NS: u64 = 3_000_000_000;
+const PAUSE: Duration = Duration::from_secs(3);
 
 /// Blocked threads of the running machine by thread id.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct InitiallyBlocked {
     is_known: bool,
-    /// When the next query may be.
-    next: u64,
+    /// When the threads were queried.
+    asked: Option<Instant>,
     threads: BTreeMap<i32, BlockedThread>,
 }
 
@@ -26,14 +26,10 @@ impl InitiallyBlocked {
     /// Queries the blocked threads once: with the first record, or when panels are made without one; after
     /// [`Self::renew`] once more. A thread with a later record has woken since.
     pub(crate) fn ask(&mut self, cx: &mut Context<'_>) {
-        if self.is_known {
+        if self.is_known || self.asked.is_some_and(|asked| asked.elapsed() < PAUSE) {
             return;
         }
-        let now = monotonic_ns();
-        if now < self.next {
-            return;
-        }
-        (self.is_known, self.next) = (true, now + PAUSE_NS);
+        (self.is_known, self.asked) = (true, Some(Instant::now()));
         for thread in cx.session.blocked() {
             cx.names.meet(thread.tid, &thread.comm);
             if cx.counts(thread.cpu) && cx.follows(thread.tid) {

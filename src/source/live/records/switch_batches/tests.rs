@@ -27,7 +27,7 @@ fn usual() -> Layout {
 
 fn decoder() -> BatchedEvents {
     let mut out = BatchedEvents { writers: FxHashSet::from_iter([WRITER]), ..BatchedEvents::default() };
-    for (kind, text) in [(Kind::Switch, SWITCH), (Kind::Wakeup, WAKEUP)] {
+    for (kind, text) in [(SchedEventKind::Switch, SWITCH), (SchedEventKind::Wakeup, WAKEUP)] {
         let of = BatchedSample::of(kind, (kind as usize, 100 + kind as u64), FIELDS, &format(text));
         out.samples.insert(kind, of.expect("known fields"));
     }
@@ -91,7 +91,8 @@ fn an_event_becomes_the_sample_of_its_tracepoint() {
 
 #[test]
 fn other_fields_are_refused() {
-    let of = |sample_type: u64, text: &str| BatchedSample::of(Kind::Switch, (0, 1), sample_type, &format(text));
+    let of =
+        |sample_type: u64, text: &str| BatchedSample::of(SchedEventKind::Switch, (0, 1), sample_type, &format(text));
     assert!(of(FIELDS, SWITCH).is_some() && of(sample::TIME | sample::RAW, SWITCH).is_some());
     assert!(of(FIELDS | sample::ADDR, SWITCH).is_none() && of(FIELDS, WAKEUP).is_none());
     assert!(of(FIELDS, &SWITCH.replace("offset:60", "offset:600000000000")).is_none());

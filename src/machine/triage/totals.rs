@@ -91,6 +91,14 @@ pub struct Totals<'a> {
     pub(crate) sampled: &'a [ProcessSamples],
 }
 
+/// The threads of one name that held a lock.
+#[derive(Default)]
+struct HoldersOfName {
+    /// How often others were seen waiting for them.
+    waits: u64,
+    tids: Vec<i32>,
+}
+
 impl<'a> Totals<'a> {
     pub(crate) fn of(list: &[&Resources], scope: Option<&BTreeSet<i32>>, sampled: &'a [ProcessSamples]) -> Self {
         let mut out = Self { ease: 1.0, sampled, is_narrowed: scope.is_some(), ..Self::default() };
@@ -244,20 +252,21 @@ impl<'a> Totals<'a> {
 
     /// Returns the threads that held the contended locks of a process, each with the percentage of the waits for it.
     pub(crate) fn holders(&self, one: &LockedProcess) -> String {
-        let mut list: BTreeMap<&Arc<str>, (u64, Vec<i32>)> = BTreeMap::new();
+        let mut list: BTreeMap<&Arc<str>, HoldersOfName> = BTreeMap::new();
         for ((name, tid), waits) in &one.holders {
             let known = list.entry(name).or_default();
-            (known.0, known.1) = (known.0 + waits, [&known.1[..], &[*tid]].concat());
+            known.waits += waits;
+            known.tids.push(*tid);
         }
-        let all: u64 = list.values().map(|(waits, _)| waits).sum();
-        let mut list: Vec<(&Arc<str>, (u64, Vec<i32>))> = list.into_iter().collect();
-        arrange_by_key(&mut list, |(name, (waits, _))| (std::cmp::Reverse(*waits), (*name).clone()));
-        let text = |(name, (waits, tids)): &(&Arc<str>, (u64, Vec<i32>))| {
+        let all: u64 = list.values().map(|known| known.waits).sum();
+        let mut list: Vec<(&Arc<str>, HoldersOfName)> = list.into_iter().collect();
+        arrange_by_key(&mut list, |(name, known)| (std::cmp::Reverse(known.waits), (*name).clone()));
+        let text = |(name, HoldersOfName { waits, tids }): &(&Arc<str>, HoldersOfName)| {
             let who = if let [tid] = tids[..] { format!("{tid}") } else { format!("×{}", tids.len()) };
             format!("{name} {who} ({:.0} %)", 100.0 * *waits as f64 / all.max(1) as f64)
         };
-        let most = list.first().map_or(0, |(_, (waits, _))| *waits);
-        list.iter().filter(|(_, (waits, _))| *waits * 4 >= most).take(2).map(text).collect::<Vec<_>>().join(", ")
+        let most = list.first().map_or(0, |(_, known)| known.waits);
+        list.iter().filter(|(_, known)| known.waits * 4 >= most).take(2).map(text).collect::<Vec<_>>().join(", ")
     }
 
     pub(crate) fn pressure_of(&self, name: &str) -> (f64, f64) {

@@ -67,7 +67,7 @@ impl SwitchFeed {
         self.next_id
     }
 
-    /// Attaches the program of a kind, which records nothing before [`Self::select`].
+    /// Attaches the program of a kind, which records nothing before [`SwitchRecorder::select`].
     pub(super) fn add(&mut self, kind: SchedEventKind, sample: BatchedSample) -> Result<(), LoadError> {
         self.recorder.attach(kind)?;
         self.batches.samples.insert(kind, sample);

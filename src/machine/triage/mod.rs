@@ -250,7 +250,7 @@ impl Look {
     /// Returns the key of the screen or command, and its subject.
     pub(crate) fn key(&self) -> String {
         match self {
-            Self::Functions { .. } => "1 functions".to_owned(),
+            Self::Functions { .. } => "1 top".to_owned(),
             Self::Cpus(_) => "4 CPUs".to_owned(),
             Self::Unit(unit) => format!("M {}", unit.split(' ').next().unwrap_or_default()),
             Self::Compare => "b compare".to_owned(),

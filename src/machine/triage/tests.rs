@@ -104,7 +104,7 @@ fn several_processes_of_a_name_are_one_program() {
         one.busy_ns = 2 * SECOND;
         one.processes = (1..=4).map(|pid| process(pid, "cc1plus", |one| one.cpu_ns = SECOND / 2)).collect();
     });
-    assert_eq!((&*found.culprit, found.look.key()), ("cc1plus ×4 2.00", "1 functions".to_owned()));
+    assert_eq!((&*found.culprit, found.look.key()), ("cc1plus ×4 2.00", "1 top".to_owned()));
     assert_eq!(found.look.command(), "perfprof-tui --where 'comm == \"cc1plus\"'");
 }
 

@@ -94,7 +94,7 @@ fn one_fault_on_a_small_terminal() {
     insta::assert_snapshot!(screen(&session((80, 24), throttled), (80, 24)), @r"
     Overview, last 10 s: 1 bad, 0 worth a look
     ›● cpu      cart-7d9 throttled 41 % of periods
-                since 00:10, 380 ms/s, cpu.max is below its demand    1 functions
+                since 00:10, 380 ms/s, cpu.max is below its demand          1 top
 
      CPU 5 % of 2 busy · 0.0 waiting for a CPU · no disk in use · memory 75 %
      available · no failed connections
@@ -150,7 +150,7 @@ fn several_faults_on_a_wide_terminal() {
     insta::assert_snapshot!(screen(&session((200, 60), refused), (200, 60)), @r"
     Overview, last 10 s: 1 bad, 2 worth a look
     ›● network  30 % of connects fail                                                                                  since 00:10, 600 of 2.0 k a second                                   M tcp
-     ○ cpu      1.00 of 2 CPUs busy               gzip 1.00                                                            since 00:10                                                          1 functions
+     ○ cpu      1.00 of 2 CPUs busy               gzip 1.00                                                            since 00:10                                                          1 top
      ○ changed  +1.00 CPUs                        +gzip 1.00 CPUs                                                      since 00:10, against the 10 s before                                 b compare
 
      CPU 50 % of 2 busy · 0.0 waiting for a CPU · no disk in use · memory 75 % available · 6000 failed connections

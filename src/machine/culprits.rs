@@ -32,6 +32,9 @@ const PAGES: usize = 64;
 const MAX_UNDER_WAY: usize = 1 << 16;
 const MAX_PROCESSES: usize = 1 << 10;
 const MAX_NAMED: usize = 4;
+/// The minimum percentage of all timers that the named processes start. If they start fewer, the interrupts are those
+/// of sampling clocks or of the kernel.
+const LEAST_OF_TIMERS: f64 = 20.0;
 /// States of a connection (include/net/tcp_states.h).
 const SYN_SENT: i64 = 2;
 const CLOSE: i64 = 7;
@@ -51,7 +54,7 @@ pub struct Culprit {
     pub(crate) name: Arc<str>,
     /// The port to which most of its connections failed; 0 if it is about timers.
     pub(crate) port: u16,
-    /// The percentage of the events of all processes.
+    /// The percentage of the failed connections of all processes, or of all timers that were started on the machine.
     pub(crate) percent: f64,
 }
 
@@ -133,7 +136,7 @@ fn start() -> Option<(Sender<HighCounters>, Receiver<Measured>)> {
 }
 
 fn measure(high: HighCounters) -> Option<Culprits> {
-    let (mut connects, mut timers) = (FailedConnects::default(), Counts::default());
+    let (mut connects, mut timers) = (FailedConnects::default(), TimerStarts::default());
     if high.failed_connects {
         let filter = format!("newstate == {SYN_SENT} || (oldstate == {SYN_SENT} && newstate == {CLOSE})");
         record("sock:inet_sock_set_state", &filter, CONNECTS_FOR, |format, sample| {
@@ -146,13 +149,11 @@ fn measure(high: HighCounters) -> Option<Culprits> {
     if high.timers {
         record("timer:hrtimer_start", "", TIMERS_FOR, |format, sample| {
             let flags = format.field("common_flags").and_then(|field| field.number(sample.raw));
-            if flags.is_some_and(|flags| flags & INTERRUPT == 0) {
-                timers.add((sample.pid, 0));
-            }
+            timers.add(sample.pid, flags.is_some_and(|flags| flags & INTERRUPT == 0));
         })?;
     }
     let name = |pid: i32| procfs::comm(pid, pid).map(|comm| String::from_utf8_lossy(&comm).into());
-    Some(Culprits { connects: connects.failed.culprits(name), timers: timers.culprits(name) })
+    Some(Culprits { connects: connects.culprits(name), timers: timers.culprits(name) })
 }
 
 /// Records an event on all CPUs for some time, and passes its samples on; `None` if that is not possible.
@@ -205,15 +206,15 @@ impl Counts {
     }
 
     /// Returns the processes with a name, those with the most events first, without those of less than a quarter of the
-    /// first, and without this program.
-    fn culprits(&self, name: impl Fn(i32) -> Option<Arc<str>>) -> Vec<Culprit> {
+    /// first, and without this program. Their percentages are of `all` events, or else of those of the other processes.
+    fn culprits(&self, all: Option<u64>, name: impl Fn(i32) -> Option<Arc<str>>) -> Vec<Culprit> {
         let own = std::process::id() as i32;
         let mut list: BTreeMap<i32, (u64, (u64, u16))> = BTreeMap::new();
         for ((pid, port), hits) in self.0.iter().filter(|((pid, _), _)| *pid != own) {
             let known = list.entry(*pid).or_default();
             (known.0, known.1) = (known.0 + hits, known.1.max((*hits, *port)));
         }
-        let all: u64 = list.values().map(|(hits, _)| hits).sum();
+        let all = all.unwrap_or_else(|| list.values().map(|(hits, _)| hits).sum());
         let mut list: Vec<_> = list.into_iter().collect();
         arrange_by_key(&mut list, |(pid, (hits, _))| (std::cmp::Reverse(*hits), *pid));
         let least = list.first().map_or(0, |(_, (hits, _))| hits / 4);
@@ -221,6 +222,31 @@ impl Counts {
             Some(Culprit { pid, name: name(pid)?, port, percent: 100.0 * hits as f64 / all as f64 })
         });
         named.take(MAX_NAMED).collect()
+    }
+}
+
+/// Timers that are started, by the process that starts them.
+#[derive(Debug, Default)]
+struct TimerStarts {
+    by_process: Counts,
+    /// The number of all, with those in interrupts: a sampling clock starts its timer again in each of its interrupts.
+    all: u64,
+}
+
+impl TimerStarts {
+    /// Counts a start while a process runs: by that process, or in an interrupt.
+    fn add(&mut self, pid: i32, by_process: bool) {
+        self.all += 1;
+        if by_process {
+            self.by_process.add((pid, 0));
+        }
+    }
+
+    /// Returns the processes that start the most timers; none if they start few of all.
+    fn culprits(&self, name: impl Fn(i32) -> Option<Arc<str>>) -> Vec<Culprit> {
+        let list = self.by_process.culprits(Some(self.all), name);
+        let named: f64 = list.iter().map(|one| one.percent).sum();
+        if named < LEAST_OF_TIMERS { Vec::new() } else { list }
     }
 }
 
@@ -244,6 +270,10 @@ impl FailedConnects {
             }
             _ => {}
         }
+    }
+
+    fn culprits(&self, name: impl Fn(i32) -> Option<Arc<str>>) -> Vec<Culprit> {
+        self.failed.culprits(None, name)
     }
 }
 
@@ -269,20 +299,36 @@ mod tests {
         (0..8).for_each(|socket| connect(100 + socket, 9, 1, [SYN_SENT, CLOSE], 9));
         (0..2).for_each(|socket| connect(200 + socket, 44, 2, [SYN_SENT, CLOSE], 44));
         all.add(5000, [SYN_SENT, CLOSE], 8, 1);
-        let list = all.failed.culprits(named);
+        let list = all.culprits(named);
         assert_eq!(list.iter().map(Culprit::text).collect::<Vec<_>>(), ["p42 42 to port 9", "p43 43 to port 5432"]);
         assert!((list[0].percent - 100.0 * 30.0 / 49.0).abs() < 1e-9, "{list:?}");
     }
 
     #[test]
     fn timers_of_no_process_are_not_counted() {
-        let mut timers = Counts::default();
-        [0, -1, std::process::id() as i32, 42, 42].into_iter().for_each(|pid| timers.add((pid, 0)));
+        let mut timers = TimerStarts::default();
+        [0, -1, std::process::id() as i32, 42, 42].into_iter().for_each(|pid| timers.add(pid, true));
         let list = timers.culprits(named);
-        assert_eq!(list, [Culprit { pid: 42, name: "p42".into(), port: 0, percent: 100.0 }]);
+        assert_eq!(list, [Culprit { pid: 42, name: "p42".into(), port: 0, percent: 40.0 }]);
         assert_eq!(list[0].text(), "p42 42");
-        (1000..9000).for_each(|pid| timers.add((pid, 0)));
-        assert_eq!(timers.0.len(), MAX_PROCESSES);
+        (1000..9000).for_each(|pid| timers.add(pid, true));
+        assert_eq!(timers.by_process.0.len(), MAX_PROCESSES);
+    }
+
+    /// `perf record -F 40000` next to programs that sleep now and then: its clock starts its timer again in interrupts.
+    #[test]
+    fn processes_are_compared_with_the_timers_of_sampling_clocks() {
+        let of = |in_interrupts: u64, by_process: u64| {
+            let mut timers = TimerStarts::default();
+            (0..in_interrupts).for_each(|_| timers.add(42, false));
+            (0..by_process).for_each(|_| timers.add(42, true));
+            (0..by_process / 97).for_each(|_| timers.add(43, true));
+            timers.culprits(named).into_iter().map(|one| (one.pid, one.percent.round())).collect::<Vec<_>>()
+        };
+        assert_eq!(of(9_600, 97), [], "1 % of all timers");
+        assert_eq!(of(9_600, 2_328), [], "19 %");
+        assert_eq!(of(9_600, 2_425), [(42, 20.0)]);
+        assert_eq!(of(200, 9_700), [(42, 97.0)], "timers of a program, and the ticks of two CPUs");
     }
 
     /// A measurement starts when the last one has ended, and not again after a refusal.

@@ -156,10 +156,10 @@ pub(super) fn interrupts_off(totals: &Totals<'_>) -> Option<MachineFinding> {
 }
 
 /// Finds timers that expire all the time. The interrupt of a sampling clock waits for the end of theirs, so that their time
-/// has no samples.
+/// has no samples. Those of this program's own clocks do not count.
 pub(super) fn timers(totals: &Totals<'_>) -> Option<MachineFinding> {
     let (cpu, rate) = totals.timers.iter().max_by(|a, b| a.1.total_cmp(b.1))?;
-    let limit = totals.limit(TIMERS);
+    let limit = totals.limit(TIMERS) + totals.own_timer_hz;
     let culprits = &totals.behind.timers;
     if *rate < limit || totals.is_narrowed && culprits.is_empty() {
         return None;

@@ -15,9 +15,11 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
+use crate::event::{EventState, RunState};
 use crate::machine::findings::{CpuFinding, FindingKind};
 use crate::machine::resources::ResourceHistory;
 use crate::panel::row_order::arrange;
+use crate::perfdata::EventUnit;
 use crate::query::rows::busiest::ProcessSamples;
 
 use totals::Totals;
@@ -370,6 +372,8 @@ pub struct TriageInput<'a> {
     pub target: &'a [i32],
     /// The time that changes are against, on the same clock: without it, the same length before.
     pub baseline: Option<(u64, u64)>,
+    /// The interrupts of each CPU's timer per second by this program's sampling clocks, for which others are not named.
+    pub own_timer_hz: f64,
     /// The previous findings about the present: they end only well below the limits at which they began.
     pub before: &'a [MachineFinding],
 }
@@ -377,7 +381,17 @@ pub struct TriageInput<'a> {
 impl<'a> TriageInput<'a> {
     /// Returns the input about the whole machine in a range, without facts from samples.
     pub(crate) fn new(history: &'a ResourceHistory, range: (u64, u64)) -> Self {
-        Self { history, range, cpus: &[], processes: &[], is_narrowed: false, target: &[], baseline: None, before: &[] }
+        Self {
+            history,
+            range,
+            cpus: &[],
+            processes: &[],
+            is_narrowed: false,
+            target: &[],
+            baseline: None,
+            own_timer_hz: 0.0,
+            before: &[],
+        }
     }
 
     /// Returns the time that changes are against, and its name: the baseline if it ends before the range, or the same
@@ -395,7 +409,8 @@ impl<'a> TriageInput<'a> {
         let pids: Option<BTreeSet<i32>> = self
             .is_narrowed
             .then(|| self.processes.iter().map(|one| one.pid).chain(self.target.iter().copied()).collect());
-        Totals::of(&self.history.between(range), pids.as_ref(), self.processes)
+        let own_timer_hz = self.own_timer_hz;
+        Totals { own_timer_hz, ..Totals::of(&self.history.between(range), pids.as_ref(), self.processes) }
     }
 }
 
@@ -424,6 +439,14 @@ const RULES: &[fn(&Totals<'_>) -> Option<MachineFinding>] = &[
     memory_rules::faults,
     memory_rules::growth,
 ];
+
+/// Returns the interrupts of each CPU's timer per second that events of this program cause, from their units and
+/// states: a clock that runs causes one for each sample.
+pub(crate) fn own_timer_hz<'a>(events: impl Iterator<Item = (EventUnit, &'a EventState)>) -> f64 {
+    let is_clock =
+        |(unit, state): &(EventUnit, &EventState)| *unit == EventUnit::Nanoseconds && state.run == RunState::Running;
+    events.filter(is_clock).map(|(_, state)| state.rate.hz() as f64).sum()
+}
 
 /// Returns the range of the present: the newest intervals.
 pub(crate) fn present(history: &ResourceHistory) -> (u64, u64) {

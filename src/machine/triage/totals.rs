@@ -76,6 +76,8 @@ pub struct Totals<'a> {
     pub(crate) full_queue: Option<FullQueue>,
     /// Interrupts of each CPU's timer per second.
     pub(crate) timers: BTreeMap<u32, f64>,
+    /// Those of this program's sampling clocks.
+    pub(crate) own_timer_hz: f64,
     /// The newest processes behind failed connections and interrupts of timers.
     pub(crate) behind: Culprits,
     pub(crate) processes: Vec<ProcessTotal>,

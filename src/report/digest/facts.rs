@@ -13,7 +13,7 @@ use crate::machine::resources::ResourceHistory;
 use crate::machine::sampler::HostView;
 use crate::machine::triage::{self, MachineFinding, TriageInput};
 use crate::panel::row_order::arrange_by_key;
-use crate::perfdata::EventUnit;
+use crate::perfdata::{EventDesc, EventUnit};
 use crate::profile::{Acc, NodeId, SiteId};
 use crate::query::cpus::context::VECTORS;
 use crate::query::cpus::{self, CpuAnswer, CpuCounts};
@@ -177,7 +177,15 @@ fn found(
     let history = spec.host.map_or(&none, |host| &host.history);
     let range = spec.range.unwrap_or((history.start().unwrap_or(0), history.end().unwrap_or(0)));
     let (is_narrowed, target) = (spec.is_narrowed, spec.info.whom.process_ids());
-    triage::findings(&TriageInput { cpus: &list, processes, is_narrowed, target, ..TriageInput::new(history, range) })
+    let own_timer_hz = triage::own_timer_hz(spec.info.events.iter().map(EventDesc::unit).zip(&spec.info.states));
+    triage::findings(&TriageInput {
+        cpus: &list,
+        processes,
+        is_narrowed,
+        target,
+        own_timer_hz,
+        ..TriageInput::new(history, range)
+    })
 }
 
 fn processes(

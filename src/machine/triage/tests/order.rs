@@ -1,6 +1,7 @@
 //! Tests of faults that stand above a shortage of CPUs, and of storms that cause one.
 
 use super::*;
+use crate::event::{CallGraph, Rate};
 
 /// Compilers keep all CPUs busy next to a disk that is slow for another program.
 #[test]
@@ -130,6 +131,40 @@ fn timers_that_expire_all_the_time_are_above_the_queue() {
     assert_eq!(list(79_000.0, &[])[0].cause, Cause::Timers);
     let busy = list(12_000.0, &[]);
     assert!(busy.iter().all(|one| one.cause != Cause::Timers), "threads that sleep, and a clock of 10 kHz: {busy:?}");
+}
+
+/// `perfprof-tui -F 40000`: its clock fires 40,000 times a second on each CPU.
+#[test]
+fn the_own_sampling_clock_is_no_fault_of_others() {
+    let state = |run, rate| EventState {
+        name: "cpu-clock".into(),
+        replaces: None,
+        run,
+        note: None,
+        filter: None,
+        rate,
+        chains: CallGraph::None,
+        cpus: String::new(),
+        for_units: false,
+    };
+    let fast = Rate::Frequency(40_000);
+    let events = [
+        (EventUnit::Nanoseconds, state(RunState::Running, fast)),
+        (EventUnit::Nanoseconds, state(RunState::Paused, fast)),
+        (EventUnit::Count, state(RunState::Running, fast)),
+        (EventUnit::Nanoseconds, state(RunState::Running, Rate::Period(1))),
+    ];
+    let own = own_timer_hz(events.iter().map(|(unit, state)| (*unit, state)));
+    assert_eq!(own, 40_000.0, "neither a paused clock nor a counter of the CPU nor durations of waits");
+    let list = |rate: f32, own_timer_hz| {
+        let history = seconds(vec![Resources { timers: vec![(0, 40_100.0), (1, rate)], ..calm_second() }; 10]);
+        let found = findings(&TriageInput { own_timer_hz, ..TriageInput::new(&history, present(&history)) });
+        found.into_iter().map(|one| one.figure).collect::<Vec<_>>()
+    };
+    assert_eq!(list(40_100.0, own), Vec::<String>::new());
+    assert_eq!(list(69_000.0, own), Vec::<String>::new(), "29,000 by others");
+    assert_eq!(list(71_000.0, own), ["71.0 k timer interrupts/s, CPU 1"]);
+    assert_eq!(list(40_100.0, 0.0), ["40.1 k timer interrupts/s, CPU 1, 1 more"], "another profiler's");
 }
 
 #[test]

@@ -50,6 +50,7 @@ impl OverviewState {
             return;
         }
         let (before_filter, before) = std::mem::take(&mut self.before);
+        let events = answer.events.iter().filter_map(|event| Some((event.unit, &event.meter.as_ref()?.state)));
         let input = TriageInput {
             // Anomalies of CPUs are known for the present only.
             cpus: if range.is_none() { &model.context.findings } else { &[] },
@@ -57,6 +58,7 @@ impl OverviewState {
             is_narrowed: is_narrowed(model),
             target,
             baseline: model.selection.baseline_range().map(|range| model.on_clock(range)),
+            own_timer_hz: triage::own_timer_hz(events),
             before: if range.is_none() && filter == before_filter { &before } else { &[] },
             ..TriageInput::new(history, range.unwrap_or_else(|| triage::present(history)))
         };

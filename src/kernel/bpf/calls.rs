@@ -316,10 +316,33 @@ pub(crate) fn verified(program: BorrowedFd<'_>) -> Result<u32, Errno> {
 }
 
 #[cfg(test)]
+pub(crate) use tests::or_skipped;
+
+#[cfg(test)]
 mod tests {
     use std::cell::Cell;
+    use std::io::Write;
 
     use super::*;
+
+    /// Returns what was loaded, or `None` after reporting the test as skipped, if the kernel takes no program of this
+    /// user. The test's name is that of its thread, which the harness sets.
+    ///
+    /// # Panics
+    /// If the verifier rejects the program, or if every test must run (`PERFPROF_REQUIRE_ALL=1`).
+    pub(crate) fn or_skipped<T>(loaded: Result<T, LoadError>) -> Option<T> {
+        let error = match loaded {
+            Ok(loaded) => return Some(loaded),
+            Err(error) => error,
+        };
+        assert!(error.log.is_empty(), "the verifier rejects the program: {error:?}");
+        let requires_all = std::env::var_os("PERFPROF_REQUIRE_ALL").is_some_and(|value| value == "1");
+        let thread = std::thread::current();
+        let name = thread.name().unwrap_or("a thread of a test");
+        assert!(!requires_all, "{name} is skipped, and every test must run: {error:?}");
+        let _ = writeln!(std::io::stderr(), "SKIPPED {name}: the kernel takes no such program: {:?}", error.errno);
+        None
+    }
 
     #[test]
     fn a_load_that_a_signal_interrupts_begins_again() {

@@ -1,27 +1,19 @@
 //! Tests of the programs in this machine's kernel: their sums against what a thread counted itself.
 
-use std::io::Write;
-
 use super::*;
+use crate::kernel::bpf::calls::or_skipped;
 
 /// Returns programs that measure this thread; `None` where loading is not permitted.
-fn counter(test: &str, slow_ns: u64) -> Option<CallCounter> {
-    let counter = loaded(test, SumPolicy { slow_ns, ..SumPolicy::default() })?;
+fn counter(slow_ns: u64) -> Option<CallCounter> {
+    let counter = loaded(SumPolicy { slow_ns, ..SumPolicy::default() })?;
     counter.add_thread(tid(), std::process::id() as i32).expect("room");
     Some(counter)
 }
 
 /// Returns programs that measure no thread yet.
-fn loaded(test: &str, policy: SumPolicy) -> Option<CallCounter> {
+fn loaded(policy: SumPolicy) -> Option<CallCounter> {
     let settings = CallSettings { narrow: true, inherit: true, tracepoint: 7, policy: Arc::new(policy) };
-    match CallCounter::load(settings, 0) {
-        Ok(counter) => Some(counter),
-        Err(error) if error.log.is_empty() => {
-            let _ = writeln!(std::io::stderr(), "SKIPPED {test}: the kernel takes no such program: {:?}", error.errno);
-            None
-        }
-        Err(error) => panic!("{error:?}"),
-    }
+    or_skipped(CallCounter::load(settings, 0))
 }
 
 fn tid() -> i32 {
@@ -41,7 +33,7 @@ fn of(sums: &CallSums, tid: i32, number: i64) -> CallSum {
 /// Without rings for records, all calls are summed.
 #[test]
 fn sums_are_what_threads_counted_themselves() {
-    let Some(counter) = counter("sums_are_what_threads_counted_themselves", 1_000_000) else { return };
+    let Some(counter) = counter(1_000_000) else { return };
     getppid(10);
     counter.begin(false);
     getppid(12_345);
@@ -73,7 +65,7 @@ fn sums_are_what_threads_counted_themselves() {
 
 #[test]
 fn a_call_under_way_has_its_start() {
-    let Some(counter) = counter("a_call_under_way_has_its_start", 1_000_000) else { return };
+    let Some(counter) = counter(1_000_000) else { return };
     counter.begin(false);
     let before = crate::kernel::monotonic_ns();
     let sums = counter.read().expect("read");
@@ -88,7 +80,7 @@ fn a_call_under_way_has_its_start() {
 fn summed_changes_of_descriptors_are_marked() {
     let close = (libc::SYS_close, false);
     let policy = SumPolicy { slow_ns: u64::MAX, on_descriptor: [close].into(), changing: [close].into() };
-    let Some(counter) = loaded("summed_changes_of_descriptors_are_marked", policy) else { return };
+    let Some(counter) = loaded(policy) else { return };
     counter.add_thread(tid(), std::process::id() as i32).expect("room");
     counter.begin(false);
     getppid(100);
@@ -115,7 +107,7 @@ fn calls_have_their_kinds_by_abi() {
 fn calls_without_a_place_are_counted() {
     const FIRST: i64 = 100_000;
     const CALLS: i64 = 10_000;
-    let Some(counter) = counter("calls_without_a_place_are_counted", u64::MAX) else { return };
+    let Some(counter) = counter(u64::MAX) else { return };
     counter.begin(false);
     for number in FIRST..FIRST + CALLS {
         // SAFETY: no kernel has a call of this number, so that it fails without any effect.
@@ -133,7 +125,7 @@ fn calls_without_a_place_are_counted() {
 /// A thread may end while it is added; the next thread with its number is another one.
 #[test]
 fn a_number_used_again_is_not_measured() {
-    let Some(counter) = loaded("a_number_used_again_is_not_measured", SumPolicy::default()) else { return };
+    let Some(counter) = loaded(SumPolicy::default()) else { return };
     let last = std::fs::read_to_string("/proc/sys/kernel/ns_last_pid").expect("read");
     let last: i32 = last.trim().parse().expect("a number");
     for tid in last + 1..last + 100 {

@@ -1,24 +1,16 @@
 //! Tests of the program in this machine's kernel: its sums against the kernel's own count of the event.
 
-use std::io::Write;
-
 use super::*;
 use crate::kernel::attr::{Attr, TYPE_SOFTWARE};
+use crate::kernel::bpf::calls::or_skipped;
 use crate::kernel::sys::{Ioctl, RealSys, Sys};
 
 /// `PERF_COUNT_SW_PAGE_FAULTS_MIN`
 const MINOR_FAULTS: u64 = 5;
 
 /// Returns the program at an event of this thread, which samples each of its minor faults.
-fn measuring(test: &str, own: u32) -> Option<(HitCounter, OwnedFd)> {
-    let counter = match HitCounter::load(own) {
-        Ok(counter) => counter,
-        Err(error) if error.log.is_empty() => {
-            let _ = writeln!(std::io::stderr(), "SKIPPED {test}: the kernel takes no such program: {:?}", error.errno);
-            return None;
-        }
-        Err(error) => panic!("{error:?}"),
-    };
+fn measuring(own: u32) -> Option<(HitCounter, OwnedFd)> {
+    let counter = or_skipped(HitCounter::load(own))?;
     let attr = Attr { kind: TYPE_SOFTWARE, config: MINOR_FAULTS, period_or_freq: 1, ..Attr::default() };
     let event = RealSys.open(&attr, 0, -1, None, None).expect("opened");
     RealSys.ioctl(event.as_fd(), Ioctl::SetBpf(counter.fd())).expect("set");
@@ -47,7 +39,7 @@ fn count(event: &OwnedFd) -> u64 {
 /// In the first window, a CPU records the budget, and the thread's first hits after that. The thread may move.
 #[test]
 fn hits_beyond_the_budget_are_summed_by_thread() {
-    let Some((counter, event)) = measuring("hits_beyond_the_budget_are_summed_by_thread", 0) else { return };
+    let Some((counter, event)) = measuring(0) else { return };
     touch(5_000);
     RealSys.ioctl(event.as_fd(), Ioctl::Disable).expect("disabled");
     let all = count(&event);
@@ -63,15 +55,14 @@ fn hits_beyond_the_budget_are_summed_by_thread() {
 
 #[test]
 fn few_hits_and_those_of_the_excluded_process_are_recorded() {
-    let test = "few_hits_and_those_of_the_excluded_process_are_recorded";
-    let Some((counter, event)) = measuring(test, 0) else { return };
+    let Some((counter, event)) = measuring(0) else { return };
     touch(BUDGET as usize / 2);
     assert_eq!(counter.read().expect("read"), []);
     counter.sum_up(false);
     touch(5_000);
     assert_eq!(counter.read().expect("read"), [], "summing was switched off");
     assert!(count(&event) > 5_000);
-    let Some((counter, event)) = measuring(test, std::process::id()) else { return };
+    let Some((counter, event)) = measuring(std::process::id()) else { return };
     touch(5_000);
     assert_eq!(counter.read().expect("read"), [], "this is the excluded process");
     assert!(count(&event) >= 5_000);

@@ -1,22 +1,16 @@
 //! Tests of the programs in this machine's kernel: the events of two threads that wake each other.
 
-use std::io::Write;
 use std::sync::mpsc::sync_channel;
 
 use super::*;
+use crate::kernel::bpf::calls::or_skipped;
 
 /// Returns programs that store these kinds; `None` where loading is not permitted.
-fn recorder(test: &str, kinds: &[SchedEventKind]) -> Option<SwitchRecorder> {
-    let loaded = SwitchRecorder::load()
-        .and_then(|mut recorder| kinds.iter().try_for_each(|kind| recorder.attach(*kind)).map(|()| recorder));
-    match loaded {
-        Ok(recorder) => Some(recorder),
-        Err(error) if error.log.is_empty() => {
-            let _ = writeln!(std::io::stderr(), "SKIPPED {test}: the kernel takes no such program: {:?}", error.errno);
-            None
-        }
-        Err(error) => panic!("{error:?}"),
-    }
+fn recorder(kinds: &[SchedEventKind]) -> Option<SwitchRecorder> {
+    or_skipped(SwitchRecorder::load().and_then(|mut recorder| {
+        kinds.iter().try_for_each(|kind| recorder.attach(*kind))?;
+        Ok(recorder)
+    }))
 }
 
 fn tid() -> i32 {
@@ -26,8 +20,7 @@ fn tid() -> i32 {
 /// Without rings for records, only the newest events can be read.
 #[test]
 fn events_are_stored_in_order_with_their_tasks() {
-    let test = "events_are_stored_in_order_with_their_tasks";
-    let Some(recorder) = recorder(test, &SchedEventKind::ALL) else { return };
+    let Some(recorder) = recorder(&SchedEventKind::ALL) else { return };
     let cpus = 0..recorder.cpus as u32;
     std::thread::sleep(std::time::Duration::from_millis(1));
     assert_eq!(cpus.clone().map(|cpu| recorder.count(cpu)).sum::<u64>(), 0, "no kind is selected");

@@ -1,26 +1,13 @@
 //! Tests of the program in this machine's kernel, and of its tables' memory limit.
 
-use std::io::Write;
-
 use super::program::OBJECT;
 use super::*;
+use crate::kernel::bpf::calls::or_skipped;
 use crate::kernel::bpf::object::LoadedObject;
-
-/// Returns the walker of this machine; `None` where loading is not permitted.
-fn walker(test: &str, limit: usize) -> Option<Walker> {
-    match Walker::load(limit) {
-        Ok(walker) => Some(walker),
-        Err(error) if error.log.is_empty() => {
-            let _ = writeln!(std::io::stderr(), "SKIPPED {test}: the kernel takes no such program: {:?}", error.errno);
-            None
-        }
-        Err(error) => panic!("{error:?}"),
-    }
-}
 
 #[test]
 fn what_the_verifier_refuses_is_said_in_its_words() {
-    if walker("what_the_verifier_refuses_is_said_in_its_words", 0).is_none() {
+    if or_skipped(Walker::load(0)).is_none() {
         return;
     }
     let code = [0x95];
@@ -40,9 +27,7 @@ fn what_the_verifier_refuses_is_said_in_its_words() {
 
 #[test]
 fn rows_and_mappings_have_room_up_to_the_limit() {
-    let Some(mut walker) = walker("rows_and_mappings_have_room_up_to_the_limit", 8 * CHUNK_BYTES / 3 + 4) else {
-        return;
-    };
+    let Some(mut walker) = or_skipped(Walker::load(8 * CHUNK_BYTES / 3 + 4)) else { return };
     let rows = |n: u64| (0..n).map(|i| (i * 4) | (5 << 32)).collect::<Vec<u64>>();
     let one = walker.add(&rows(100)).expect("room");
     assert_eq!(one, [RowRange { chunk: 0, first: 0, n: 100, pc: 0 }]);

@@ -126,10 +126,10 @@ impl Feeder {
         }
     }
 
-    /// Whether too many records wait for the worker, or for too long.
-    fn is_full(&mut self) -> bool {
+    /// Whether too many records wait for the worker, or have waited for too long at this time.
+    fn is_full(&mut self, now: Instant) -> bool {
         let waiting = self.shared.held.waiting.load(Ordering::Relaxed);
-        let is_late = |sent: Instant| self.live && sent.elapsed() > MOST_AGE;
+        let is_late = |sent: Instant| self.live && now.saturating_duration_since(sent) > MOST_AGE;
         waiting > self.most_waiting || self.sent.oldest(waiting).is_some_and(is_late)
     }
 
@@ -139,7 +139,7 @@ impl Feeder {
             SourceMessage::Batch(batch) => batch.bytes.len(),
             SourceMessage::End(_) => 0,
         };
-        let mut is_full = self.is_full();
+        let mut is_full = self.is_full(Instant::now());
         if is_full {
             self.shared.queue_full.fetch_add(1, Ordering::Relaxed);
         }
@@ -147,7 +147,7 @@ impl Feeder {
             std::thread::sleep(Duration::from_millis(2));
             // Memory peaks now, during a long answer.
             self.look();
-            is_full = self.is_full();
+            is_full = self.is_full(Instant::now());
         }
         self.shared.held.waiting.fetch_add(bytes, Ordering::Relaxed);
         self.sent.add(bytes, Instant::now());
@@ -164,7 +164,72 @@ impl Feeder {
 
 #[cfg(test)]
 mod tests {
+    use crossbeam_channel::{bounded, never};
+
     use super::*;
+    use crate::source::{Info, SourceError};
+
+    /// A source that is not read.
+    struct UnreadSource;
+
+    impl Source for UnreadSource {
+        fn info(&self) -> &Info {
+            unreachable!("it is not read")
+        }
+
+        fn next(&mut self, _: &mut Batch) -> Result<Progress, SourceError> {
+            unreachable!("it is not read")
+        }
+    }
+
+    /// While the queue is full, new records stay in the rings, where the kernel counts those that find no room.
+    #[test]
+    fn the_queue_is_full_when_its_oldest_records_are_late() {
+        let (batches, delivered) = bounded(4);
+        let shared = Arc::new(Published::default());
+        let mut feeder = Feeder {
+            source: Box::new(UnreadSource),
+            batches,
+            recycle: never(),
+            controls: never(),
+            shared: shared.clone(),
+            live: true,
+            realtime: None,
+            most_waiting: 100,
+            is_bounded: false,
+            looked: None,
+            sent: SentBatches::default(),
+        };
+        let wait = |bytes| shared.held.waiting.store(bytes, Ordering::Relaxed);
+        let sent = Instant::now();
+        let [in_time, late] = [MOST_AGE, MOST_AGE + Duration::from_nanos(1)].map(|age| sent + age);
+        feeder.sent.add(10, sent);
+        feeder.sent.add(20, sent + Duration::from_secs(1));
+        wait(30);
+        assert!(!feeder.is_full(in_time) && feeder.is_full(late));
+        wait(21);
+        assert!(feeder.is_full(late), "a part of the oldest batch waits");
+        feeder.live = false;
+        assert!(!feeder.is_full(late), "a recording has no late records");
+        feeder.live = true;
+        wait(20);
+        assert!(!feeder.is_full(late), "the worker has processed the oldest batch");
+        wait(100);
+        assert!(!feeder.is_full(sent));
+        wait(101);
+        assert!(feeder.is_full(sent), "too many bytes");
+
+        let found_full = || shared.queue_full.load(Ordering::Relaxed);
+        let batch = || SourceMessage::Batch(Box::new(Batch { bytes: vec![0; 10], ..Batch::default() }));
+        wait(0);
+        assert!(feeder.deliver(batch()));
+        assert_eq!((found_full(), delivered.len()), (0, 1));
+        // It would wait until the worker has processed the late batch, if the session did not end.
+        feeder.sent.ends.iter_mut().for_each(|(_, at)| *at = at.checked_sub(2 * MOST_AGE).expect("since the start"));
+        shared.stop.store(true, Ordering::Relaxed);
+        feeder.deliver(batch());
+        assert_eq!(found_full(), 1);
+    }
 
     #[test]
     fn the_oldest_batch_is_the_first_one_that_waits() {

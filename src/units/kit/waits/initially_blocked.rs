@@ -26,10 +26,16 @@ impl InitiallyBlocked {
     /// Queries the blocked threads once: with the first record, or when panels are made without one; after
     /// [`Self::renew`] once more. A thread with a later record has woken since.
     pub(crate) fn ask(&mut self, cx: &mut Context<'_>) {
-        if self.is_known || self.asked.is_some_and(|asked| asked.elapsed() < PAUSE) {
+        if !self.is_known {
+            self.ask_at(Instant::now(), cx);
+        }
+    }
+
+    fn ask_at(&mut self, now: Instant, cx: &mut Context<'_>) {
+        if self.is_known || self.asked.is_some_and(|asked| now.saturating_duration_since(asked) < PAUSE) {
             return;
         }
-        (self.is_known, self.asked) = (true, Some(Instant::now()));
+        (self.is_known, self.asked) = (true, Some(now));
         for thread in cx.session.blocked() {
             cx.names.meet(thread.tid, &thread.comm);
             if cx.counts(thread.cpu) && cx.follows(thread.tid) {
@@ -79,3 +85,6 @@ impl InitiallyBlocked {
 pub(crate) fn mark(is_before: bool) -> Cell {
     if is_before { text("or longer") } else { Cell::Empty }
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -194,3 +194,40 @@ impl BlockedTime {
         self.blocked.clear();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::kit::waits::initially_blocked::tests::with_sleeper;
+
+    /// `offcpu` and `waits`: such a thread may have no record for hours.
+    #[test]
+    fn a_thread_that_sleeps_on_is_under_way_again_after_a_loss() {
+        with_sleeper(|tid, cx| {
+            let mut blocked = BlockedTime::default();
+            let since = |blocked: &BlockedTime| blocked.away.get(&tid).map(|away| (away.since, away.with.is_before));
+            assert!(blocked.take_up(10, cx).contains(&tid));
+            assert_eq!(since(&blocked), Some((10, true)));
+            blocked.lost();
+            assert_eq!(since(&blocked), None, "it may have woken");
+            blocked.initial.set_pause(true);
+            assert!(blocked.take_up(20, cx).is_empty());
+            blocked.initial.set_pause(false);
+            assert!(blocked.take_up(30, cx).contains(&tid));
+            assert_eq!(since(&blocked), Some((30, true)));
+            assert!(blocked.take_up(40, cx).is_empty(), "no records were lost since");
+        });
+    }
+
+    #[test]
+    fn a_sleep_with_a_record_after_a_loss_stays_as_recorded() {
+        with_sleeper(|tid, cx| {
+            let mut blocked = BlockedTime::default();
+            blocked.lost();
+            let switch = SchedSwitch { prev: tid, prev_state: 1, next: 0 };
+            blocked.switched(switch, &UnitSample { tid, time: 15, ..UnitSample::default() }, cx);
+            assert!(!blocked.take_up(30, cx).contains(&tid));
+            assert_eq!(blocked.away.get(&tid).map(|away| (away.since, away.with.is_before)), Some((15, false)));
+        });
+    }
+}

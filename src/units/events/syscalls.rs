@@ -162,6 +162,8 @@ struct Syscalls {
     lines: CallLines,
     course: Grid<Call>,
     initial: InitiallyBlocked,
+    /// The end of the last loss of records: what [`Self::initial`] shows is at least as old.
+    whole_since: u64,
     /// How the kernel may sum calls; `None` if each call must be recorded.
     sums: Option<Arc<SumPolicy>>,
     summed: Summed,
@@ -421,12 +423,15 @@ impl Unit for Syscalls {
         }
     }
 
-    fn lost(&mut self, _lost: &LostEvents) {
+    fn lost(&mut self, lost: &LostEvents) {
         self.open.forget();
         self.own_events.clear();
         self.targets.forget();
         self.newborn.clear();
-        self.initial.forget();
+        self.initial.renew();
+        // Sums are complete: the last ones show the calls of these threads.
+        self.summed.open.iter().for_each(|(tid, ..)| self.initial.is_told(*tid));
+        self.whole_since = self.whole_since.max(lost.until);
     }
 
     fn loss_text(&self) -> &'static str {
@@ -447,3 +452,6 @@ impl Unit for Syscalls {
         self.summed.reset();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -170,7 +170,7 @@ impl Locks {
         Self::owner(word, pid, PRIVATE, cx).filter(|joined| may_join && *joined != tid)
     }
 
-    /// Adds the threads that waited before the first record.
+    /// Adds the threads that waited before the first record, or before the last loss.
     fn take_up(&mut self, time: u64, cx: &mut Context<'_>) {
         self.before.ask(cx);
         for thread in self.before.take() {
@@ -259,6 +259,7 @@ impl Locks {
     fn scheduled(&mut self, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
         match self.reader.read(hit, cx.names) {
             Some(SchedEvent::Switch(switch)) => {
+                self.before.is_told(switch.next);
                 self.runs(switch.next, hit.time);
                 self.runnable.remove(&switch.prev);
                 let is_over = switch.prev <= 0 || switch.prev_state & (state::DEAD | state::ZOMBIE) != 0;
@@ -274,6 +275,7 @@ impl Locks {
                     self.user.release(wakeup.tid, hit.tid, hit.stack, hit.time);
                     self.kernel.release(wakeup.tid, hit.tid, hit.stack, hit.time);
                 }
+                self.before.is_told(wakeup.tid);
                 self.awake(wakeup.tid, hit.time);
             }
             None => {}
@@ -338,6 +340,7 @@ impl Unit for Locks {
 
     fn record(&mut self, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
         self.take_up(hit.time, cx);
+        self.before.is_told(hit.tid);
         match hit.role {
             CLOCK => self.sampled(hit),
             ENTER => self.entered(hit, cx),
@@ -366,6 +369,7 @@ impl Unit for Locks {
     }
 
     fn on_switch_in(&mut self, _cpu: u32, tid: i32, time: u64, _cx: &mut Context<'_>) {
+        self.before.is_told(tid);
         self.runs(tid, time);
     }
 
@@ -374,7 +378,7 @@ impl Unit for Locks {
         self.kernel.forget();
         self.asleep.forget();
         self.runnable.clear();
-        self.before.forget();
+        self.before.renew();
     }
 
     fn loss_text(&self) -> &'static str {
@@ -394,3 +398,6 @@ impl Unit for Locks {
         self.kernel.reset(now);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use rustc_hash::FxHashSet;
+
 use crate::panel::Cell;
 use crate::record::open_spans::ThreadChange;
 use crate::session::BlockedThread;
@@ -20,11 +22,14 @@ pub(crate) struct InitiallyBlocked {
     /// When the threads were queried.
     asked: Option<Instant>,
     threads: BTreeMap<i32, BlockedThread>,
+    /// The threads with a record since the last loss, until the next query leaves them out.
+    told: FxHashSet<i32>,
 }
 
 impl InitiallyBlocked {
-    /// Queries the blocked threads once: with the first record, or when panels are made without one; after
-    /// [`Self::renew`] once more. A thread with a later record has woken since.
+    /// Queries the blocked threads once: with the first record, or when panels are made without one. After
+    /// [`Self::renew`], it queries them once more, without the threads that [`Self::is_told`] has named since then. A
+    /// thread with a later record has woken since.
     pub(crate) fn ask(&mut self, cx: &mut Context<'_>) {
         if !self.is_known {
             self.ask_at(Instant::now(), cx);
@@ -36,7 +41,8 @@ impl InitiallyBlocked {
             return;
         }
         (self.is_known, self.asked) = (true, Some(now));
-        for thread in cx.session.blocked() {
+        let told = std::mem::take(&mut self.told);
+        for thread in cx.session.blocked().into_iter().filter(|thread| !told.contains(&thread.tid)) {
             cx.names.meet(thread.tid, &thread.comm);
             if cx.counts(thread.cpu) && cx.follows(thread.tid) {
                 self.threads.insert(thread.tid, thread);
@@ -52,6 +58,9 @@ impl InitiallyBlocked {
     /// Removes a thread when a record shows its current state.
     pub(crate) fn is_told(&mut self, tid: i32) {
         self.threads.remove(&tid);
+        if !self.is_known {
+            self.told.insert(tid);
+        }
     }
 
     /// Follows thread changes: an ended thread is not blocked.
@@ -68,15 +77,11 @@ impl InitiallyBlocked {
         self.threads.values()
     }
 
-    /// Forgets all threads after lost records: they may have woken.
-    pub(crate) fn forget(&mut self) {
-        self.threads.clear();
-    }
-
-    /// Like [`Self::forget`], but queries the threads again: without it, a thread that goes on sleeping would be left out
-    /// until its next record.
+    /// Forgets all threads after lost records, because they may have woken, and has them queried again: otherwise, a
+    /// thread that goes on sleeping would be left out until its next record.
     pub(crate) fn renew(&mut self) {
-        self.forget();
+        self.threads.clear();
+        self.told.clear();
         self.is_known = false;
     }
 }

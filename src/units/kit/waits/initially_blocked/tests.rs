@@ -2,8 +2,6 @@
 
 use std::sync::mpsc::channel;
 
-use rustc_hash::FxHashSet;
-
 use super::*;
 use crate::session::{Origin, Session};
 use crate::units::kit::{ThreadChoice, ThreadNames};
@@ -58,5 +56,9 @@ fn a_query_follows_a_loss_at_most_every_three_seconds() {
         assert!(!finds(&blocked), "it may have woken");
         blocked.ask_at(start + PAUSE + PAUSE / 2, cx);
         assert!(!finds(&blocked));
+        blocked.is_told(tid);
+        blocked.ask_at(start + 2 * PAUSE, cx);
+        assert!(!finds(&blocked), "its record shows what it has done since the loss");
+        assert!(blocked.told.is_empty());
     });
 }

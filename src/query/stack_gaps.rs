@@ -20,7 +20,7 @@ pub(crate) fn of_interpreters(tables: &Tables) -> impl Iterator<Item = String> {
     tables.interpreters.iter().filter_map(|one| {
         let why = one.walked.err()?;
         let is_final = !matches!(why, NotWalked::NotBegun | NotWalked::Delayed);
-        let remedy = why.remedy(one.version.language);
+        let remedy = why.remedy(one.version.language, None);
         is_final.then(|| format!("{}: native frames instead of functions: {why}. {remedy}", one.version))
     })
 }

@@ -1,6 +1,7 @@
 //! How code without function names can be given names.
 
 use crate::session::DsoKind;
+use crate::symbols::languages::perf_map_command;
 
 /// Facts about a DSO without names, in addition to its kind and path.
 #[derive(Clone, Copy, Debug, Default)]
@@ -63,18 +64,18 @@ pub(crate) fn process_of_jit(path: &str) -> Option<i32> {
 
 /// Returns how a runtime can be made to name its code. The path of a JIT's code has the number of its process.
 fn jit_remedy(path: &str, program: Option<&str>) -> String {
-    let pid = process_of_jit(path).map_or_else(|| "PID".to_owned(), |pid| pid.to_string());
+    let pid = process_of_jit(path);
+    let map = pid.map_or_else(|| "/tmp/perf-PID.map".to_owned(), |pid| format!("/tmp/perf-{pid}.map"));
+    let command = perf_map_command(pid);
     let way = RUNTIMES.iter().find(|(name, _)| program.is_some_and(|program| program.starts_with(name)));
     match (program, way) {
         (Some(JAVA), _) => {
-            format!(
-                "jcmd {pid} Compiler.perfmap names it now (Java 17 or later); :perf-map on the live screen runs that"
-            )
+            format!("{command} names it now (Java 17 or later); :perf-map on the live screen runs that")
         }
-        (_, Some((_, way))) => format!("its runtime must write /tmp/perf-{pid}.map: {way}"),
+        (_, Some((_, way))) => format!("its runtime must write {map}: {way}"),
         (_, None) => format!(
-            "its runtime must write /tmp/perf-{pid}.map; Java 17 or later does at once: jcmd {pid} Compiler.perfmap; \
-             others need a restart: node --perf-basic-prof, python -X perf (3.12 or later)"
+            "its runtime must write {map}; Java 17 or later does at once: {command}; others need a restart: node \
+             --perf-basic-prof, python -X perf (3.12 or later)"
         ),
     }
 }

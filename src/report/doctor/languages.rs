@@ -38,8 +38,7 @@ fn check(processes: &[SurveyedProcess]) -> Check {
         let more = if pids.len() > PIDS { format!(" and {} more", pids.len() - PIDS) } else { String::new() };
         parts.push(format!("native frames of {} in pid {}{more}: {why}", language.name(), list.join(", ")));
     }
-    let pid = first.first().map(i32::to_string).unwrap_or_default();
-    limited(parts.join("; "), why.remedy(*language).replace("PID", &pid))
+    limited(parts.join("; "), why.remedy(*language, first.first().copied()))
 }
 
 #[cfg(test)]
@@ -67,7 +66,7 @@ mod tests {
             "1 × python 3.8, 2 × python 3.11, 1 × php 8.2; native frames of python in pid 9: this version is not \
              supported; native frames of python in pid 4, 5, 6 and 2 more: this user may not read its memory"
         );
-        assert_eq!(found.remedy, NotWalked::Version.remedy(Language::Python));
+        assert_eq!(found.remedy, NotWalked::Version.remedy(Language::Python, Some(9)));
         let java = LanguageVersion { language: Language::Java, major: 26, minor: 0 };
         let found = check(&[one(41, java, Err(NotWalked::Version)), one(42, java, Err(NotWalked::Version))]);
         assert_eq!(found.remedy, "Write a perf map by jcmd 41 Compiler.perfmap.");

@@ -1,5 +1,7 @@
 //! Interpreters: how files and processes of a language's runtime are recognized, so that the kernel walks its frames.
 
+use std::borrow::Cow;
+
 use crate::kernel::procfs::ProcMapping;
 use crate::kernel::walk::runtime::{WalkPart, WalkParts};
 use crate::record::interpreted::Language;
@@ -44,13 +46,15 @@ pub(crate) enum NotWalked {
 }
 
 impl NotWalked {
-    /// Returns what to do about it, as a sentence.
-    pub(crate) fn remedy(self, language: Language) -> &'static str {
-        match self {
+    /// Returns what to do about it, as a sentence; for a process if there is one.
+    pub(crate) fn remedy(self, language: Language, pid: Option<i32>) -> Cow<'static, str> {
+        let fixed = match self {
             Self::Version if language == Language::Php => "Run the program with PHP 7.4 to 8.4.",
             Self::Version if language == Language::Ruby => "Run the program with Ruby 2.7 to 3.4.",
             Self::Version if language == Language::Perl => "Run the program with Perl 5.32 to 5.42.",
-            Self::Version if language == Language::Java => "Write a perf map by jcmd PID Compiler.perfmap.",
+            Self::Version if language == Language::Java => {
+                return format!("Write a perf map by {}.", perf_map_command(pid)).into();
+            }
             Self::Version if language == Language::JavaScript => "Start the program with node --perf-basic-prof.",
             Self::Version => "Run the program with CPython 3.8 to 3.14, or 3.12 and later with python -X perf.",
             Self::FreeThreaded => "Run the program with a build that has the lock: python3.14, not python3.14t.",
@@ -61,8 +65,15 @@ impl NotWalked {
             Self::NotFound if language == Language::Perl => "Run the program with glibc.",
             Self::NotFound if language == Language::Ruby => "Run the program with Ruby as its distribution builds it.",
             Self::NotFound => "Start the program with python -X perf (3.12 and later).",
-        }
+        };
+        fixed.into()
     }
+}
+
+/// Returns the command that has a process of Java 17 or later write a map of its code's names.
+pub(crate) fn perf_map_command(pid: Option<i32>) -> String {
+    let pid = pid.map_or_else(|| "PID".to_owned(), |pid| pid.to_string());
+    format!("jcmd {pid} Compiler.perfmap")
 }
 
 /// Reads bytes as the inputs that processes write; the first byte selects a file, its table of offsets, or a walk.

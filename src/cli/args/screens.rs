@@ -77,7 +77,7 @@ pub(crate) struct LiveArgs {
     /// Measure the time in softirqs and interrupts from the start
     #[arg(long)]
     pub(crate) softirq_time: bool,
-    /// Keep CPU time only, and not what threads wait for (event off-cpu-time)
+    /// Do not keep the time that threads sleep (event off-cpu-time)
     #[arg(long)]
     pub(crate) no_off_cpu: bool,
     #[command(flatten, next_help_heading = PERF)]

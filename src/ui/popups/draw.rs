@@ -131,7 +131,7 @@ fn losses(model: &Model, theme: &Theme) -> Vec<Styled> {
         row("lost by units", thousands(lost), true, &meaning);
     }
     row("throttled", thousands(ledger.throttled), ledger.throttled > 0, "times the kernel slowed an event down");
-    row("queue full", thousands(ledger.queue_full), ledger.queue_full > 0, "batches that waited for processing");
+    row("queue full", thousands(ledger.queue_full), ledger.queue_full > 0, "times new records waited for older ones");
     if let Some(walked) = answer.walked.as_ref().filter(|walked| walked.ends.all() > 0) {
         let broken = walked.ends.broken_percent();
         row(

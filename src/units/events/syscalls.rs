@@ -38,9 +38,10 @@ pub(crate) const SPEC: Spec = Spec {
     about: "system calls: time by call, errors by errno, percentiles, and calls that block right now",
     words: "strace slow latency tcp network socket connect recv send accept errno error file why io disk read write",
     help: "A call counts for its thread when it returns. Calls that have not returned are listed under 'Under way'; \
-           for calls that began before the measurement, /proc supplies them. Results from -4095 to -1 are errors. \
-           exit and exit_group never return and are not counted; the return of a new thread from clone or fork is \
-           not a call. If seccomp or a tracer answers a call before it begins, the call counts without a time. \
+           /proc supplies those that began before the measurement, or went on while records were lost. Results from \
+           -4095 to -1 are errors. exit and exit_group never return and are not counted; the return of a new thread \
+           from clone or fork is not a call. If seccomp or a tracer answers a call before it begins, the call counts \
+           without a time. \
            Calls by the 32-bit ABI (32-bit programs, int 0x80) have the names of its table and a column of their \
            own. Recordings have the user registers that tell it; recordings of perf need --user-regs=cx,ip, because \
            mappings identify only 32-bit programs, but not int 0x80 in 64-bit programs. Failed calls, and those \

@@ -27,26 +27,28 @@ pub(crate) const SPEC: Spec = Spec {
     about: "how long threads wait for each lock, who holds it and does what meanwhile; chains and deadlocks",
     words: "lock mutex contention holder owner futex deadlock gil rwlock monitor spinlock semaphore blocked wait hang \
             stuck slow",
-    help: "A row is a lock by its address: a futex of a process, or a lock of the kernel. Its name is the static \
-           variable that contains it, with the offset of a member (queue+0x28), or else the function that takes it, \
-           with its address; names of variables need the symbol table of the file. Monitors and locks of Java \
-           have a row for each function that takes them. The kind follows from the functions in which threads wait. \
-           Waited is the time in futex calls, from the call to its return, and includes waits that have not ended; \
-           the time after the release is 'until running'. The holder of a wait is the thread that released the lock, \
-           with its stack at that time. Each part of a wait belongs to the next release, so that a wait may have \
-           several holders. While nothing is released, the holder is the owner in glibc's mutexes and in futexes with \
-           priority inheritance; such a name has the mark 'as the lock says', because the program may write anything \
-           there, and is used only if it is a thread of the process. Chain shows for the selected lock what its \
-           holders did while others waited: functions that they ran (samples of a clock, -F, 99 Hz), places where \
-           they slept, waits for a CPU, and locks that they waited for, with the holders of these; in text, for the \
-           first three locks with holders. Its times are wall time, so that a moment in which several threads wait \
-           counts once. Below a lock that a holder waited for, they are shares of this wait, as of all waits for that \
-           lock. A remainder of 5 % or more is 'not known': the lock did not name its owner, or records are missing. \
-           Threads that wait for each other in a circle for 100 ms are reported as a deadlock. Condition variables, \
-           semaphores and joins come after the locks: their 'holder' is the thread that signaled, or whose end a join \
-           waits for. Their shares are of the time in such waits, those of locks of the time in waits for locks. \
-           Kernel locks need the events lock:contention_begin and _end (Linux 5.19); spinlocks have no holder, because \
-           no thread is woken. Recordings need the events syscalls:sys_enter_futex, syscalls:sys_exit_futex, \
+    help: "Each row is a lock at one address: a futex of a process, or a lock of the kernel. It has the name of the \
+           static variable that contains it, with the offset of a member (queue+0x28), or else of the function that \
+           takes it, with its address; names of variables need the symbol table of the file. Monitors and locks of \
+           Java have a row for each function that takes them. The kind of a lock follows from the functions in which \
+           threads wait. Waited is the time from a futex call to its return, also of calls that have not returned; \
+           'until running' is the part of it after the release. The holder of a wait is the thread that released the \
+           lock, with its stack at that time. If a lock is released several times during a wait, the wait has several \
+           holders: each part of it belongs to the release at its end. Before the first release, the holder is the \
+           owner that the lock names; glibc's mutexes and futexes with priority inheritance name one. Such a name has \
+           the mark 'as the lock says', because the program may write anything there, and is used only if it is a \
+           thread of the process. Chain shows what the holders of the selected lock did while others waited: the \
+           functions that they ran (samples of a clock, -F, 99 Hz), the places where they slept, their waits for a \
+           CPU, and the locks that they waited for, with the holders of these. As text, it has the first three locks \
+           with holders. Its times are wall time: a moment in which several threads wait counts once. Below a lock \
+           that a holder waited for, times are shares of this wait, divided like all waits for that lock. A remainder \
+           of 5 % or more is 'not known': the lock did not name its owner, or records are missing. Threads that wait \
+           for each other in a circle for 100 ms are a deadlock. After the locks come condition variables, semaphores \
+           and joins, whose 'holder' is the thread that signaled, or for whose end a join waits. Their shares are of \
+           the time in such waits, those of locks of the time in waits for locks. Waits that began before the \
+           measurement, or went on while records were lost, count from the moment when /proc shows them. Kernel \
+           locks need the events lock:contention_begin and _end (Linux 5.19); spinlocks have no holder, because no \
+           thread is woken. Recordings need the events syscalls:sys_enter_futex, syscalls:sys_exit_futex, \
            sched:sched_switch and sched:sched_waking with stacks (record -g).",
     example: "perfprof-tui locks -p 1234",
     output: "\

@@ -384,7 +384,7 @@ impl Unit for Locks {
     }
 
     fn loss_text(&self) -> &'static str {
-        "waits open at that time are left out"
+        "waits that go on count from there; others open at that time are left out"
     }
 
     fn pin_data(&mut self, now: u64, pin: &mut dyn FnMut(i32, u64) -> RetainedStack) {

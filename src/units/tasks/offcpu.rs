@@ -122,7 +122,7 @@ impl Unit for OffCpu {
     }
 
     fn loss_text(&self) -> &'static str {
-        "waits open at that time are left out"
+        "waits that go on count from there; others open at that time are left out"
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {

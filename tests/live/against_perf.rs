@@ -31,7 +31,7 @@ fn complaints(said: &str) -> Vec<&str> {
     let of_losses = |line: &str| {
         line == "Warning:"
             || line == "Check IO/CPU overload!"
-            || line.starts_with("Processed ") && line.ends_with(" chunks!")
+            || line.starts_with("Processed ") && (line.ends_with(" chunks!") || line.ends_with("%!"))
     };
     said.lines().filter(|line| !line.is_empty() && !of_losses(line)).collect()
 }

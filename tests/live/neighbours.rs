@@ -53,7 +53,8 @@ fn page_faults_are_counted_beside_others_who_count_them() {
     let (ours, theirs) = (dir.path().join("ours.data"), dir.path().join("theirs.data"));
     let record = |file: &Path, command: &str| {
         let mut command_line = program();
-        command_line.args(["record", "-q", "-a", "-c", "1", "-e", "page-faults,cs", "-o"]).arg(file);
+        // All processes of a busy machine fault: samples must not be lost.
+        command_line.args(["record", "-q", "-a", "-m", "32M", "-c", "1", "-e", "page-faults,cs", "-o"]).arg(file);
         command_line.args(["--", "sh", "-c", command]).stdin(Stdio::null()).spawn().expect("starts")
     };
     // Page fault samples as perf reads them; perf fails on an id without an event.

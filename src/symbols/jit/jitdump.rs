@@ -4,10 +4,12 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
+use gimli::{Endianity, RunTimeEndian};
+
 use super::functions::{JitFunctions, MAX_NAME};
 use super::slice::{VisitBudget, VisitEnd};
 
-/// "JiTD" as a little-endian machine writes it.
+/// "JiTD", written as a number: its bytes show the byte order of the machine that wrote the file.
 const MAGIC: u32 = 0x4a69_5444;
 pub(crate) const LOAD: u32 = 0;
 pub(crate) const MOVE: u32 = 1;
@@ -25,9 +27,9 @@ const RECORD: usize = 64;
 /// # Errors
 /// If the file is not a jitdump file, or a record is damaged.
 pub fn read_on(file: &File, upto: &mut u64, told: &mut JitFunctions, slice: &mut VisitBudget) -> io::Result<VisitEnd> {
-    let Some(len) = begin(file, upto, told)? else { return Ok(VisitEnd::All) };
-    while let Some(head) = RecordHead::read(file, *upto, len)? {
-        let Some(read) = take(file, *upto, head, told)? else { return Ok(VisitEnd::Full) };
+    let Some((len, order)) = begin(file, upto, told)? else { return Ok(VisitEnd::All) };
+    while let Some(head) = RecordHead::read(file, *upto, len, order)? {
+        let Some(read) = take(file, *upto, head, order, told)? else { return Ok(VisitEnd::Full) };
         *upto += head.size;
         if !slice.take(RECORD + read) {
             return Ok(VisitEnd::Part);
@@ -39,11 +41,11 @@ pub fn read_on(file: &File, upto: &mut u64, told: &mut JitFunctions, slice: &mut
 /// Reads all complete records in the order of their times: threads of a JIT may write them in another one. Fails if the
 /// file is not a jitdump file, or a record is damaged; the records before it are read.
 pub(crate) fn read_by_time(file: &File, upto: &mut u64, told: &mut JitFunctions) -> io::Result<VisitEnd> {
-    let Some(len) = begin(file, upto, told)? else { return Ok(VisitEnd::All) };
+    let Some((len, order)) = begin(file, upto, told)? else { return Ok(VisitEnd::All) };
     let most = told.most() / size_of::<(u64, u64)>();
     let mut all: Vec<(u64, u64)> = Vec::new();
     let end = loop {
-        match RecordHead::read(file, *upto, len) {
+        match RecordHead::read(file, *upto, len, order) {
             Ok(Some(head)) if all.len() < most => {
                 if matches!(head.kind, LOAD | MOVE) {
                     all.push((head.time, *upto));
@@ -58,23 +60,23 @@ pub(crate) fn read_by_time(file: &File, upto: &mut u64, told: &mut JitFunctions)
     // Records of one time stay in the order of the file.
     all.sort_by_key(|(time, _)| *time);
     for (_, at) in all {
-        let Some(head) = RecordHead::read(file, at, len)? else { continue };
-        if take(file, at, head, told)?.is_none() {
+        let Some(head) = RecordHead::read(file, at, len, order)? else { continue };
+        if take(file, at, head, order, told)?.is_none() {
             return Ok(VisitEnd::Full);
         }
     }
     end
 }
 
-/// Reads the file's header if not yet done; returns the file's size, or `None` if the header is not complete yet.
-fn begin(file: &File, upto: &mut u64, told: &mut JitFunctions) -> io::Result<Option<u64>> {
+/// Reads the file's header; returns the file's size and byte order, or `None` if the header is not complete yet.
+fn begin(file: &File, upto: &mut u64, told: &mut JitFunctions) -> io::Result<Option<(u64, RunTimeEndian)>> {
     let len = file.metadata()?.len();
+    let Some(head) = FileHead::read(file, len)? else { return Ok(None) };
     if *upto == 0 {
-        let Some(head) = FileHead::read(file, len)? else { return Ok(None) };
         *upto = head.size;
         told.is_foreign_clock = head.flags & ARCH_TIMESTAMP != 0;
     }
-    Ok(Some(len))
+    Ok(Some((len, head.order)))
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -82,6 +84,8 @@ pub(crate) struct FileHead {
     pub(crate) size: u64,
     /// The machine of the code, as in ELF files.
     pub(crate) machine: u32,
+    /// The byte order of that machine, in which the file is written.
+    pub(crate) order: RunTimeEndian,
     flags: u64,
 }
 
@@ -93,11 +97,12 @@ impl FileHead {
             return Ok(None);
         }
         file.read_exact_at(&mut head, 0)?;
-        if u32_at(&head, 0) != MAGIC {
-            return Err(io::Error::other("not a jitdump file of this machine's byte order"));
-        }
-        let size = u64::from(u32_at(&head, 8)).max(head.len() as u64);
-        Ok(Some(Self { size, machine: u32_at(&head, 12), flags: u64_at(&head, 32) }))
+        let mut orders = [RunTimeEndian::Little, RunTimeEndian::Big].into_iter();
+        let Some(order) = orders.find(|order| order.read_u32(&head) == MAGIC) else {
+            return Err(io::Error::other("not a jitdump file"));
+        };
+        let size = u64::from(order.read_u32(&head[8..])).max(head.len() as u64);
+        Ok(Some(Self { size, machine: order.read_u32(&head[12..]), order, flags: order.read_u64(&head[32..]) }))
     }
 }
 
@@ -111,31 +116,37 @@ pub(crate) struct RecordHead {
 
 impl RecordHead {
     /// Reads the header at a position; `None` if the record is not complete yet.
-    pub(crate) fn read(file: &File, at: u64, len: u64) -> io::Result<Option<Self>> {
+    pub(crate) fn read(file: &File, at: u64, len: u64, order: RunTimeEndian) -> io::Result<Option<Self>> {
         if at.saturating_add(HEAD) > len {
             return Ok(None);
         }
         let mut head = [0; HEAD as usize];
         file.read_exact_at(&mut head, at)?;
-        let (kind, size) = (u32_at(&head, 0), u64::from(u32_at(&head, 4)));
+        let (kind, size) = (order.read_u32(&head), u64::from(order.read_u32(&head[4..])));
         if size < HEAD {
             return Err(io::Error::other(format!("damaged at byte {at}")));
         }
-        Ok((at.saturating_add(size) <= len).then_some(Self { kind, size, time: u64_at(&head, 8) }))
+        Ok((at.saturating_add(size) <= len).then_some(Self { kind, size, time: order.read_u64(&head[8..]) }))
     }
 }
 
 /// Adds the function of a record. Returns the bytes that were read, or `None` if the table is full.
-fn take(file: &File, at: u64, head: RecordHead, told: &mut JitFunctions) -> io::Result<Option<usize>> {
+fn take(
+    file: &File,
+    at: u64,
+    head: RecordHead,
+    order: RunTimeEndian,
+    told: &mut JitFunctions,
+) -> io::Result<Option<usize>> {
     let mut body = [0; CODE_HEAD + MAX_NAME];
     let body = &mut body[..(head.size - HEAD).min((CODE_HEAD + MAX_NAME) as u64) as usize];
     file.read_exact_at(body, at + HEAD)?;
-    Ok(take_body(head.kind, head.time, body, told).then_some(body.len()))
+    Ok(take_body(head, body, order, told).then_some(body.len()))
 }
 
-fn take_body(kind: u32, time: u64, body: &[u8], told: &mut JitFunctions) -> bool {
-    let word = |i| word(body, i);
-    match (kind, word(1), word(2), word(3), word(4)) {
+fn take_body(head: RecordHead, body: &[u8], order: RunTimeEndian, told: &mut JitFunctions) -> bool {
+    let (time, word) = (head.time, |i| word(body, i, order));
+    match (head.kind, word(1), word(2), word(3), word(4)) {
         // PID and TID, address when written, address when run, size, number; then the name and the code.
         (LOAD, Some(_), Some(address), Some(size), Some(_)) => {
             let rest = body.get(CODE_HEAD..).unwrap_or_default();
@@ -149,20 +160,13 @@ fn take_body(kind: u32, time: u64, body: &[u8], told: &mut JitFunctions) -> bool
 }
 
 /// Returns a word of a record's body.
-pub(crate) fn word(body: &[u8], i: usize) -> Option<u64> {
-    body.get(8 * i..)?.first_chunk().map(|word| u64::from_le_bytes(*word))
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    word(bytes, at / 8).unwrap_or(0)
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+pub(crate) fn word(body: &[u8], i: usize, order: RunTimeEndian) -> Option<u64> {
+    body.get(8 * i..)?.first_chunk::<8>().map(|word| order.read_u64(word))
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::functions::Collected;
     use super::super::reuse::tagged;
     use super::*;
     use std::io::Write;
@@ -200,6 +204,47 @@ mod tests {
         assert_eq!(all.find_newest(0x8000).expect("function").name, b"Foo.bar(I)V");
         file.write_all(&[0; 16]).expect("damage");
         assert!(read(&file, &mut all).is_err());
+    }
+
+    /// A file as a machine of either byte order writes it.
+    fn dump_of(order: RunTimeEndian) -> Vec<u8> {
+        let half = |number: u32| if order.is_little_endian() { number.to_le_bytes() } else { number.to_be_bytes() };
+        let word = |number: u64| if order.is_little_endian() { number.to_le_bytes() } else { number.to_be_bytes() };
+        let mut out = [MAGIC, 1, 48, 62, 0, 7].map(half).concat();
+        out.extend([900, ARCH_TIMESTAMP, 0].map(word).concat());
+        let mut add = |kind: u32, time: u64, words: &[u64], rest: &[u8]| {
+            out.extend([kind, (16 + 8 * words.len() + rest.len()) as u32].map(half).concat());
+            out.extend(std::iter::once(&time).chain(words).flat_map(|number| word(*number)));
+            out.extend(rest);
+        };
+        add(LOAD, 20, &[7 << 32 | 7, 0x2000, 0x2000, 4, 2], b"later\0code");
+        add(LOAD, 10, &[7 << 32 | 7, 0x1000, 0x1000, 0x40, 1], b"moved\0");
+        add(MOVE, 30, &[7 << 32 | 7, 0x1000, 0x1000, 0x8000, 0x40, 1], b"");
+        out
+    }
+
+    #[test]
+    fn a_file_of_either_byte_order_has_the_same_functions() {
+        let of = |order: RunTimeEndian, by_time: bool| {
+            let mut file = tempfile::tempfile().expect("file");
+            file.write_all(&dump_of(order)).expect("write");
+            let (mut all, mut upto) = (JitFunctions::with_changes(1 << 20, Collected::All), 0);
+            let end = match by_time {
+                true => read_by_time(&file, &mut upto, &mut all),
+                false => read_on(&file, &mut upto, &mut all, &mut VisitBudget::default()),
+            };
+            assert_eq!(end.expect("read"), VisitEnd::All);
+            let named = |at: u64| all.find_newest(at).map(|found| (found.start, found.end, found.name.to_vec()));
+            let found = [0x1000, 0x2003, 0x2004, 0x803f].map(named);
+            (found, upto, all.is_foreign_clock, all.take_changes())
+        };
+        for by_time in [false, true] {
+            let little = of(RunTimeEndian::Little, by_time);
+            assert_eq!(little.0[1], Some((0x2000, 0x2004, b"later".to_vec())));
+            assert_eq!(little.0[3], Some((0x8000, 0x8040, b"moved".to_vec())));
+            assert!(little.0[0].is_none() && little.0[2].is_none() && little.2 && little.3.len() == 4);
+            assert_eq!(of(RunTimeEndian::Big, by_time), little);
+        }
     }
 
     #[test]

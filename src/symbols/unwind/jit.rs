@@ -6,6 +6,8 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
+use gimli::RunTimeEndian;
+
 use crate::kernel::walk::rule::Rule;
 use crate::symbols::jit::jitdump::{CODE_HEAD, FileHead, HEAD, LOAD, MOVE, RecordHead, word};
 use crate::symbols::unwind::rows;
@@ -29,6 +31,8 @@ pub(crate) struct JitRows {
     /// Bytes processed; `None` once reading has ended.
     upto: Option<u64>,
     is_arm: bool,
+    /// The byte order of the file.
+    order: RunTimeEndian,
     /// The tables of the next code record, and where `.eh_frame` ends in them.
     tables: Option<(Vec<u8>, usize)>,
     pieces: BTreeMap<u64, Piece>,
@@ -45,7 +49,8 @@ struct Piece {
 
 impl JitRows {
     pub(crate) fn new(file: File) -> Self {
-        Self { file, upto: Some(0), is_arm: false, tables: None, pieces: BTreeMap::new(), last: None }
+        let order = RunTimeEndian::default();
+        Self { file, upto: Some(0), is_arm: false, order, tables: None, pieces: BTreeMap::new(), last: None }
     }
 
     /// Reads some of the new records. Returns `true` if code with tables was among them.
@@ -75,10 +80,11 @@ impl JitRows {
                 0 => cfg!(target_arch = "aarch64"),
                 machine => machine == u32::from(object::elf::EM_AARCH64.0),
             };
-            self.upto = Some(head.size);
+            (self.upto, self.order) = (Some(head.size), head.order);
             return Ok(Some(false));
         }
-        let Some(RecordHead { kind, size, .. }) = RecordHead::read(&self.file, upto, len)? else { return Ok(None) };
+        let record = RecordHead::read(&self.file, upto, len, self.order)?;
+        let Some(RecordHead { kind, size, .. }) = record else { return Ok(None) };
         self.upto = Some(upto + size);
         let wanted = match kind {
             LOAD | MOVE => CODE_HEAD as u64 + 8,
@@ -91,7 +97,8 @@ impl JitRows {
     }
 
     fn take(&mut self, kind: u32, body: &[u8]) -> bool {
-        let word = |i| word(body, i);
+        let order = self.order;
+        let word = |i| word(body, i, order);
         match (kind, word(0), word(1), word(2), word(3), word(4)) {
             // The size of the tables, and of the search table at their end.
             (UNWINDING, Some(size), Some(searched), ..) => {
@@ -106,7 +113,7 @@ impl JitRows {
             (LOAD, _, _, Some(address), Some(size), _) => {
                 let tables = self.tables.take();
                 self.forget(address, size);
-                let rows = tables.and_then(|(tables, end)| rows::of_code(&tables[..end], size, self.is_arm));
+                let rows = tables.and_then(|(tables, end)| rows::of_code(&tables[..end], size, self.is_arm, order));
                 rows.is_some_and(|rows| self.put(address, size, &rows))
             }
             // PID and TID, address when written, old address, new address, size.
@@ -193,20 +200,34 @@ pub(crate) mod tests {
     use super::*;
     use crate::kernel::walk::rule::{Caller, Cfa, Saved};
 
+    const LITTLE: RunTimeEndian = RunTimeEndian::Little;
+
+    fn half(order: RunTimeEndian, number: u32) -> [u8; 4] {
+        if order == LITTLE { number.to_le_bytes() } else { number.to_be_bytes() }
+    }
+
+    fn word(order: RunTimeEndian, number: u64) -> [u8; 8] {
+        if order == LITTLE { number.to_le_bytes() } else { number.to_be_bytes() }
+    }
+
     fn record(kind: u32, words: &[u64], rest: &[u8]) -> Vec<u8> {
-        let body: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).chain(rest.iter().copied()).collect();
-        let head = [kind.to_le_bytes(), (body.len() as u32 + 16).to_le_bytes()].concat();
-        [&head[..], &9u64.to_le_bytes(), &body].concat()
+        record_of(LITTLE, kind, words, rest)
+    }
+
+    fn record_of(order: RunTimeEndian, kind: u32, words: &[u64], rest: &[u8]) -> Vec<u8> {
+        let body: Vec<u8> = words.iter().flat_map(|number| word(order, *number)).chain(rest.iter().copied()).collect();
+        let head = [half(order, kind), half(order, body.len() as u32 + 16)].concat();
+        [&head[..], &word(order, 9), &body].concat()
     }
 
     /// Tables of a function that pushes a word in its first four bytes and pops it at its tenth, like CPython's.
-    pub(crate) fn tables(code_size: u64) -> Vec<u8> {
-        let mut out = vec![0x14, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', 0, 1, 0x78, 16, 1, 0x1b];
+    fn tables_of(order: RunTimeEndian, code_size: u64) -> Vec<u8> {
+        let half = |number: u32| half(order, number);
+        let mut out = [0x14, 0].map(half).concat();
+        out.extend([1, b'z', b'R', 0, 1, 0x78, 16, 1, 0x1b]);
         out.extend([0x0c, 7, 8, 0x90, 1, 0, 0]);
         let from = -(code_size.next_multiple_of(8) as i32 + out.len() as i32 + 8);
-        out.extend([0x14, 0, 0, 0, 0x1c, 0, 0, 0]);
-        out.extend(from.to_le_bytes());
-        out.extend((code_size as u32).to_le_bytes());
+        out.extend([0x14, 0x1c, from as u32, code_size as u32].map(half).concat());
         out.extend([0, 0x44, 0x0e, 16, 0x46, 0x0e, 8, 0]);
         out.extend([0; 4]);
         // The search table, which is not read.
@@ -215,18 +236,33 @@ pub(crate) mod tests {
 
     /// A jitdump file with functions of 16 bytes at these addresses.
     pub(crate) fn dump(functions: &[u64]) -> Vec<u8> {
-        dump_of(functions, 16, u32::from(object::elf::EM_X86_64.0))
+        dump_of(LITTLE, functions, 16, u32::from(object::elf::EM_X86_64.0))
     }
 
-    fn dump_of(functions: &[u64], size: u64, machine: u32) -> Vec<u8> {
-        let mut out = [0x4a69_5444, 1, 40, machine].map(u32::to_le_bytes).concat();
+    fn dump_of(order: RunTimeEndian, functions: &[u64], size: u64, machine: u32) -> Vec<u8> {
+        let mut out = [0x4a69_5444, 1, 40, machine].map(|number| half(order, number)).concat();
         out.resize(40, 0);
         for at in functions {
-            let tables = tables(size);
-            out.extend(record(UNWINDING, &[tables.len() as u64, 20, 0], &tables));
-            out.extend(record(LOAD, &[0, *at, *at, size, 1], b"py::f\0"));
+            let tables = tables_of(order, size);
+            out.extend(record_of(order, UNWINDING, &[tables.len() as u64, 20, 0], &tables));
+            out.extend(record_of(order, LOAD, &[0, *at, *at, size, 1], b"py::f\0"));
         }
         out
+    }
+
+    #[test]
+    fn a_file_of_either_byte_order_has_the_same_rows() {
+        let rows_of = |order: RunTimeEndian| {
+            let mut file = tempfile::tempfile().expect("file");
+            let dump = dump_of(order, &[0x5000, 0x5010, 0x5040], 16, u32::from(object::elf::EM_X86_64.0));
+            let moved = record_of(order, MOVE, &[0, 0x5040, 0x5040, 0x5080, 16, 1], b"");
+            file.write_all(&[dump, moved].concat()).expect("write");
+            let mut rows = JitRows::new(file);
+            assert!(rows.read_on(), "{order:?}");
+            rows.rows(0x5000, 0x6000)
+        };
+        let rows = rows_of(LITTLE);
+        assert_eq!((rows.len(), rows_of(RunTimeEndian::Big)), (10, rows));
     }
 
     #[test]
@@ -281,7 +317,7 @@ pub(crate) mod tests {
     #[cfg(target_arch = "x86_64")]
     fn copies_of_cpythons_code_have_its_rows() {
         let mut file = tempfile::tempfile().expect("file");
-        file.write_all(&dump_of(&[0x5000], 11, 0)).expect("write");
+        file.write_all(&dump_of(LITTLE, &[0x5000], 11, 0)).expect("write");
         let mut rows = JitRows::new(file);
         let code = [0x48, 0x83, 0xec, 8, 0xff, 0xd1, 0x48, 0x83, 0xc4, 8, 0xc3, 0, 0, 0, 0, 0];
         assert!(rows.read_on() && rows.find_copies(0x5000, &code.repeat(3)));

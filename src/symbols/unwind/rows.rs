@@ -208,10 +208,10 @@ fn is_mostly_bare(bytes: &Bytes) -> bool {
 }
 
 /// Returns the rows of JIT code, relative to its start, from its own `.eh_frame`, which follows the code.
-pub(crate) fn of_code(frames: &[u8], size: u64, is_arm: bool) -> Option<Vec<u64>> {
+pub(crate) fn of_code(frames: &[u8], size: u64, is_arm: bool, order: gimli::RunTimeEndian) -> Option<Vec<u64>> {
     /// The assumed address of the code; entries for other addresses are dropped.
     const AT: u64 = 1 << 20;
-    let shape = Shape::new(gimli::RunTimeEndian::Little, true, is_arm);
+    let shape = Shape::new(order, true, is_arm);
     let mut section = gimli::EhFrame::from(Slice::new(frames, shape.endian));
     section.set_address_size(shape.size);
     section.set_vendor(shape.vendor);

@@ -71,6 +71,9 @@ const GLOBALS: [(&[u8], &str); 4] = [
     (b"_GLOBAL__sub_D_", DESTRUCTORS),
     (b"_GLOBAL__D_", DESTRUCTORS),
 ];
+/// The object of a template argument of class type, and how the library writes the name that [`target`] has for it.
+const OBJECT: &str = "template parameter object for ";
+const WRITTEN_OBJECT: &str = "typeinfo name for decltype (";
 const CONSTRUCTORS: &str = "global constructors keyed to ";
 const DESTRUCTORS: &str = "global destructors keyed to ";
 
@@ -120,6 +123,12 @@ fn target(text: &str) -> Option<(&'static str, Cow<'_, str>)> {
     if let Some(module) = special.strip_prefix("ZGI").filter(|module| module.starts_with('W')) {
         return Some(("initializer for module ", format!("_Z{module}4self").into()));
     }
+    if let Some(argument) = special.strip_prefix("ZTA") {
+        // The library has no such objects. In a decltype, back references have the same numbers.
+        let expression = argument.strip_prefix('X').map(Cow::Borrowed);
+        let literal = || argument.starts_with('L').then(|| format!("{argument}E").into());
+        return expression.or_else(literal).map(|argument| (OBJECT, format!("_ZTSDT{argument}").into()));
+    }
     Some(match special.strip_prefix("ZT").and_then(thunk) {
         Some((what, target)) => (what, format!("_Z{target}").into()),
         None => ("", Cow::Borrowed(text)),
@@ -155,12 +164,17 @@ fn printed(what: &str, name: &str, form: NameForm) -> Option<Option<String>> {
     Some(Some(if name.contains(')') { with_suffixes(&name) } else { name }))
 }
 
-/// Writes the names of tables like c++filt. The library has braces around them, and swaps a construction table's classes.
+/// Writes the names of tables and objects like c++filt. The library has braces around tables, and swaps the classes of a
+/// construction table.
 fn table_name(name: String) -> String {
     for (word, title) in [("{vtable(", "vtable for "), ("{vtt(", "VTT for ")] {
         if let Some(class) = name.strip_prefix(word).and_then(|rest| rest.strip_suffix(")}")) {
             return format!("{title}{class}");
         }
+    }
+    let object = name.strip_prefix(OBJECT).and_then(|rest| rest.strip_prefix(WRITTEN_OBJECT));
+    if let Some(value) = object.and_then(|rest| rest.strip_suffix(')')) {
+        return format!("{OBJECT}{value}");
     }
     const CONSTRUCTION: &str = "construction vtable for ";
     match name.strip_prefix(CONSTRUCTION).and_then(|classes| classes.split_once("-in-")) {

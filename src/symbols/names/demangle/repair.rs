@@ -1,6 +1,6 @@
 //! Rewrites or drops the parts of C++ names that the library cannot parse: modules, `operator co_await`, structured
-//! bindings, template parameters of lambdas, constraints, union fields in arguments, unified constructors, and class
-//! members in the expression of a return type (as GCC writes them). Most of these follow the function's name.
+//! bindings, template parameters of lambdas, constraints, named fields of unions in arguments, unified constructors, and
+//! class members in the expression of a return type (as GCC writes them). Most of these follow the function's name.
 
 /// Prefixes that replace what the library cannot print. [`restored`] replaces them again.
 const MODULE: &str = "__pf_module_";
@@ -8,6 +8,7 @@ const PARTITION: &str = "__pf_partition_";
 const LITERAL: &str = "__pf_literal_";
 const AWAIT: &str = "__pf_await_";
 const BINDING: &str = "__pf_binding_";
+const FIELD: &str = "__pf_field_";
 /// Between the names of a structured binding.
 const AND: &str = "__pf_and_";
 
@@ -32,8 +33,13 @@ pub(super) fn ways(name: &str) -> Vec<Repair> {
         return Vec::new();
     }
     let whole = |name: String| Repair { name, lacks_parameters: false };
-    let (rewritten, is_bare) = rewritten(name);
-    let named = if is_bare { nested(&rewritten) } else { vec![rewritten] };
+    // `di1a` may also be a double, an int and a class `a`.
+    let mut named: Vec<String> = Vec::new();
+    for has_fields in [true, false] {
+        let (rewritten, is_bare) = rewritten(name, has_fields);
+        named.extend(if is_bare { nested(&rewritten) } else { vec![rewritten] });
+    }
+    named.dedup();
     let mut out: Vec<Repair> = named.iter().cloned().map(whole).collect();
     for name in &named {
         // A constraint is at the end.
@@ -71,28 +77,52 @@ fn binding(text: &str) -> Option<(Vec<&str>, &str)> {
     Some((names, rest))
 }
 
-/// Splits the constraint of a template parameter off a text that begins with it: a concept's name without arguments.
-fn constraint(text: &str) -> Option<&str> {
-    let mut rest = text.strip_prefix("TkN")?;
+/// Splits a substitution off a text: `St`, `S_`, `S0_`. Returns the rest.
+fn substitution(text: &str) -> Option<&str> {
+    let inner = text.strip_prefix('S')?;
+    let end = inner.find(|c: char| !c.is_ascii_digit() && !c.is_ascii_uppercase()).unwrap_or(inner.len());
+    inner[end..].strip_prefix(['_', 't'])
+}
+
+/// Splits a nested name without template arguments off a text that begins after its `N`. Returns what follows its `E`.
+fn nested_name(text: &str) -> Option<&str> {
+    let mut rest = text;
     loop {
-        let substitution = |text: &str| {
-            let inner = text.strip_prefix('S')?;
-            let end = inner.find(|c: char| !c.is_ascii_digit() && !c.is_ascii_uppercase()).unwrap_or(inner.len());
-            inner[end..].strip_prefix(['_', 't']).map(|behind| text.len() - behind.len())
-        };
-        rest = match source_name(rest) {
-            Some((_, behind)) => behind,
-            None => match substitution(rest) {
-                Some(len) => &rest[len..],
-                None => return rest.strip_prefix('E'),
-            },
-        };
+        match source_name(rest).map(|(_, behind)| behind).or_else(|| substitution(rest)) {
+            Some(behind) => rest = behind,
+            None => return rest.strip_prefix('E'),
+        }
     }
 }
 
-/// Rewrites the parts of a name that the library does not support.
+/// Splits the constraint of a template parameter off a text that begins with it: a concept's name without arguments.
+fn constraint(text: &str) -> Option<&str> {
+    nested_name(text.strip_prefix("TkN")?)
+}
+
+/// Splits a literal off a text that begins with it: its type, and a number, whose digits are not the length of a name.
+fn literal(text: &str) -> Option<(&str, &str)> {
+    let of_type = text.strip_prefix('L')?.trim_start_matches(['P', 'R', 'O', 'K']);
+    let number = if let Some(inner) = of_type.strip_prefix('N') {
+        nested_name(inner)?
+    } else if let Some((_, behind)) = source_name(of_type) {
+        behind
+    } else if let Some(behind) = substitution(of_type) {
+        source_name(behind).map_or(behind, |(_, behind)| behind)
+    } else {
+        let builtin = of_type.strip_prefix('D').unwrap_or(of_type);
+        builtin.strip_prefix(|c: char| c.is_ascii_lowercase())?
+    };
+    // Floating-point numbers are hexadecimal.
+    let digits = number.strip_prefix('n').unwrap_or(number);
+    let behind = digits.trim_start_matches(|c: char| c.is_ascii_digit() || ('a'..='f').contains(&c));
+    let behind = behind.strip_prefix('E').filter(|behind| behind.len() + 1 < digits.len())?;
+    Some((&text[..text.len() - behind.len()], behind))
+}
+
+/// Rewrites the parts of a name that the library does not support. Fields of unions become assignments, or are dropped.
 /// Also returns whether the name is that of a module's function without a namespace, which must become a nested name.
-fn rewritten(name: &str) -> (String, bool) {
+fn rewritten(name: &str, has_fields: bool) -> (String, bool) {
     let mut out = String::with_capacity(name.len() + 32);
     let put = |out: &mut String, prefix: &str, name: &str| {
         out.push_str(&format!("{}{prefix}{name}", prefix.len() + name.len()));
@@ -101,6 +131,11 @@ fn rewritten(name: &str) -> (String, bool) {
     while let Some(first) = rest.chars().next() {
         if let Some((own, behind)) = source_name(rest) {
             put(&mut out, "", own);
+            rest = behind;
+            continue;
+        }
+        if let Some((own, behind)) = literal(rest) {
+            out.push_str(own);
             rest = behind;
             continue;
         }
@@ -115,8 +150,15 @@ fn rewritten(name: &str) -> (String, bool) {
         } else if let Some((own, behind)) = named("li") {
             put(&mut out, LITERAL, own);
             rest = behind;
-        } else if let Some((_, behind)) = named("di").or_else(|| named("Tk")).or_else(|| named("TkSt")) {
-            // The active field of a union; the concept of a parameter.
+        } else if let Some((own, behind)) = named("di") {
+            // The active field of a union.
+            if has_fields {
+                out.push_str("aS");
+                put(&mut out, FIELD, own);
+            }
+            rest = behind;
+        } else if let Some((_, behind)) = named("Tk").or_else(|| named("TkSt")) {
+            // The concept of a parameter.
             rest = behind;
         } else if let Some((names, behind)) = binding(rest) {
             put(&mut out, BINDING, &names.join(AND));
@@ -162,13 +204,43 @@ fn nested(name: &str) -> Vec<String> {
     ends.into_iter().map(|end| format!("_ZN{}E{}", &parts[..end], &parts[end..])).collect()
 }
 
+/// Returns the length of the parentheses that a text begins with.
+fn parentheses(text: &str) -> Option<usize> {
+    let mut depth = 0usize;
+    for (at, c) in text.char_indices() {
+        match c {
+            '(' => depth += 1,
+            ')' => depth = depth.checked_sub(1)?,
+            _ => {}
+        }
+        if depth == 0 {
+            return Some(at + 1);
+        }
+    }
+    None
+}
+
+/// Writes the assignments to fields like c++filt: `.a=(1)`, `.b=B{1}`.
+fn with_fields(mut name: String) -> String {
+    let mark = format!("({FIELD}");
+    // From the end, because a field's value may have fields.
+    while let Some(at) = name.rfind(&mark) {
+        let Some(value) = name[at..].find(")=(").map(|end| at + end + 2) else { return name };
+        let Some(end) = parentheses(&name[value..]).map(|len| value + len) else { return name };
+        let inner = &name[value + 1..end - 1];
+        let inner = if inner.ends_with('}') { inner } else { &name[value..end] };
+        name = format!("{}.{}={inner}{}", &name[..at], &name[at + mark.len()..value - 2], &name[end..]);
+    }
+    name
+}
+
 /// Restores what was rewritten in a readable name. Results are like `mm::f@mod.part`, `operator"" _km`.
 pub(super) fn restored(name: String) -> String {
     if !name.contains("__pf_") {
         return name;
     }
     let is_own = |c: char| c.is_alphanumeric() || "_~$".contains(c);
-    let name = name.replace(AWAIT, "operator co_await").replace(LITERAL, "operator\"\" ");
+    let name = with_fields(name).replace(AWAIT, "operator co_await").replace(LITERAL, "operator\"\" ");
     let (mut out, mut module) = (String::new(), String::new());
     let mut rest = name.as_str();
     while !rest.is_empty() {
@@ -219,8 +291,26 @@ mod tests {
             ("_ZN2nsDC1a2bcEE", "_ZN2ns25__pf_binding_a__pf_and_bcE"),
             ("_ZDCE", "_ZDCE"),
         ] {
-            assert_eq!(rewritten(name).0, want);
+            assert_eq!(rewritten(name, true).0, want);
         }
+        for (name, rest) in [
+            ("Lf3fc00000E1x", Some("1x")),
+            ("Lin12EE", Some("E")),
+            ("LN2ns1KE10E", Some("")),
+            ("LNSt2ns1KE10E", Some("")),
+            ("LS0_10E1x", Some("1x")),
+            ("LSt4byte10E", Some("")),
+            ("LDn0E", Some("")),
+            ("LPKi0E", Some("")),
+            ("LiE", None),
+            ("L4glob", None),
+            ("L_Z4globE", None),
+            ("L", None),
+        ] {
+            assert_eq!(literal(name).map(|(_, rest)| rest), rest, "{name}");
+        }
+        let fields = [true, false].map(|has_fields| rewritten("_Z1fIXtl1Udi1aLi1EEEEvv", has_fields).0);
+        assert_eq!(fields, ["_Z1fIXtl1UaS12__pf_field_aLi1EEEEvv", "_Z1fIXtl1ULi1EEEEvv"]);
         assert_eq!(nested("_Z15__pf_module_mod4userv"), ["_ZN15__pf_module_mod4userEv"]);
         assert!(ways("_Zü").is_empty() && ways("").len() == 1 && ways("_Z").len() == 1);
     }
@@ -235,6 +325,10 @@ mod tests {
             ("foo::__pf_await_()", "foo::operator co_await()"),
             ("__pf_module_", "@"),
             ("ns::__pf_binding_a__pf_and_bc", "ns::[a, bc]"),
+            ("f<U{(__pf_field_a)=(3)}>", "f<U{.a=(3)}>"),
+            ("f<U{(__pf_field_a)=(V{(__pf_field_b)=((float)[0])})}>", "f<U{.a=V{.b=((float)[0])}}>"),
+            ("f<U{(__pf_field_a)=(3", "f<U{(__pf_field_a)=(3"),
+            ("f<U{(__pf_field_", "f<U{(__pf_field_"),
         ] {
             assert_eq!(restored(name.to_owned()), want);
         }

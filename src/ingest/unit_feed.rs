@@ -312,10 +312,7 @@ impl Units {
 
     pub(crate) fn side(&mut self, record: &Record<'_>, time: u64, session: &Session) {
         match record {
-            Record::Comm { pid, tid, name, .. } => {
-                self.own.extend((self.own_pid == Some(*pid)).then_some(*tid));
-                self.names.learn(*tid, name);
-            }
+            Record::Comm { pid, tid, .. } => self.own.extend((self.own_pid == Some(*pid)).then_some(*tid)),
             Record::Fork(task) => {
                 // An exited thread stays ours until its number is reused, because it leaves its CPU later.
                 if self.own_pid == Some(task.pid) {
@@ -323,11 +320,10 @@ impl Units {
                 } else {
                     self.own.remove(&task.tid);
                 }
-                let parent = self.names.comm(session, task.ptid);
-                self.names.learn(task.tid, parent.as_bytes());
             }
             _ => {}
         }
+        self.names.follow(record, time, session);
         self.target.follow_record(record, &Context::new(session, &mut self.names, &self.own));
         self.each_unit(session, |unit, context| unit.on_sideband(record, time, context));
     }

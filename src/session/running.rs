@@ -220,8 +220,13 @@ impl Session {
     }
 
     pub(crate) fn process_of(&self, tid: i32) -> Option<i32> {
-        let told = self.here().threads.get(&tid).map(|thread| thread.pid).filter(|pid| *pid > 0);
-        told.or_else(|| (self.origin == Origin::Live && tid > 0).then(|| procfs::tgid(tid)).flatten())
+        self.recorded_process_of(tid)
+            .or_else(|| (self.origin == Origin::Live && tid > 0).then(|| procfs::tgid(tid)).flatten())
+    }
+
+    /// Returns the process of a thread that a record named, without a lookup.
+    pub(crate) fn recorded_process_of(&self, tid: i32) -> Option<i32> {
+        self.here().threads.get(&tid).map(|thread| thread.pid).filter(|pid| *pid > 0)
     }
 
     /// Returns whether a process is one of `from`, or descends from one.

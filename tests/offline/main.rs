@@ -33,6 +33,7 @@ mod perf_prof;
 mod printable;
 mod prompts;
 mod reports;
+mod reused;
 mod roundtrip;
 mod screens;
 mod screenshots;

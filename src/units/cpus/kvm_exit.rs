@@ -42,9 +42,9 @@ struct KvmExit {
     isa: Option<Num>,
     names: FxHashMap<(u64, u64), Arc<str>>,
     open: OpenSpans<i32, (), ((u64, u64), bool)>,
-    rows: FxHashMap<(i32, (u64, u64)), Row>,
+    rows: FxHashMap<(ThreadKey, (u64, u64)), Row>,
     course: Grid<(u64, u64)>,
-    slowest: Slowest<(i32, (u64, u64), u64)>,
+    slowest: Slowest<(ThreadKey, (u64, u64), u64)>,
 }
 
 impl KvmExit {
@@ -96,12 +96,13 @@ impl Unit for KvmExit {
         let Some(exit) = self.open.take(&hit.tid).filter(|_| cx.counts(hit.cpu)) else { return };
         let ((key, guest_kernel), ns) = (exit.with, exit.took(hit.time));
         let above = self.slowest.exceeds(hit, cx.names, ns);
-        let row = self.rows.entry((if self.per_thread { hit.tid } else { 0 }, key)).or_default();
+        let thread = cx.thread(hit.tid);
+        let row = self.rows.entry((if self.per_thread { thread } else { ThreadKey::default() }, key)).or_default();
         row.stats.add_than(ns, above);
         row.guest_kernel += if guest_kernel { ns } else { 0 };
         self.course.add(&key, hit.time, 1.0);
         cx.point(["kvm_exit", "kvm_entry"], hit.time, ns);
-        self.slowest.add(above, ns, || (hit.tid, key, hit.time));
+        self.slowest.add(above, ns, || (thread, key, hit.time));
     }
 
     fn lost(&mut self, _lost: &LostEvents) {
@@ -123,12 +124,12 @@ impl Unit for KvmExit {
         let all = shown.map(|(_, row)| &row.stats).sum();
         let exits = Sheet::of(list, |(key, _)| id(key))
             .left("reason", "Reason", 24, |((_, reason), _)| text(self.name(*reason)))
-            .when(self.per_thread, |sheet| sheet.task(at, |((tid, _), _)| *tid))
+            .when(self.per_thread, |sheet| sheet.task(at, |((thread, _), _)| *thread))
             .latency(self.slowest.has_threshold(), |(_, row)| &row.stats)
             .right("gsys_pct", "%gsys", 8, |(_, row)| share(row.guest_kernel, row.stats.sum));
         let slowest = Sheet::of(self.slowest.iter(), |(_, number, _)| number)
             .right("time_ns", "At", 9, |(.., (.., time))| Cell::Time(at.after(*time)))
-            .left("task", "vCPU thread", 24, |(.., (tid, ..))| text(at.task(*tid)))
+            .left("task", "vCPU thread", 24, |(.., (thread, ..))| text(at.task(*thread)))
             .left("reason", "Reason", 24, |(.., (_, reason, _))| text(self.name(*reason)))
             .right("ns", "Took", 9, |(ns, ..)| Cell::Time(ns));
         vec![

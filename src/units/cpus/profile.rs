@@ -29,7 +29,7 @@ $ perfprof-tui profile --percent 50 --batch --duration 3
 
 #[derive(Clone, Copy, Debug)]
 struct Taken {
-    tid: i32,
+    thread: ThreadKey,
     stack: RetainedStack,
 }
 
@@ -39,7 +39,7 @@ struct Profile {
     percent: Option<f64>,
     /// The current second of each CPU, with its samples.
     second: FxHashMap<u32, (u64, Vec<Taken>)>,
-    counts: FxHashMap<(i32, RetainedStack), u64>,
+    counts: FxHashMap<(ThreadKey, RetainedStack), u64>,
     busy: Grid<u32>,
     total: u64,
     left_out: u64,
@@ -60,7 +60,7 @@ impl Profile {
     }
 
     fn count(&mut self, taken: Taken) {
-        *self.counts.entry((taken.tid, taken.stack)).or_default() += 1;
+        *self.counts.entry((taken.thread, taken.stack)).or_default() += 1;
         self.total += 1;
     }
 
@@ -84,7 +84,7 @@ impl Unit for Profile {
     fn record(&mut self, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
         cx.comm(hit.tid);
         cx.find(hit.tid, hit.stack, String::new);
-        let taken = Taken { tid: hit.tid, stack: hit.stack };
+        let taken = Taken { thread: cx.thread(hit.tid), stack: hit.stack };
         self.busy.add(&hit.cpu, hit.time, 1e9 / self.hz as f64);
         if self.percent.is_none() {
             return self.count(taken);
@@ -137,7 +137,7 @@ impl Unit for Profile {
             .left("dso", "DSO", 24, |((_, dso), _)| text(dso.clone()))
             .left("function", "Function", 0, |((name, _), _)| text(name.clone()))
             .panel("Functions");
-        let stacks = self.counts.iter().map(|((tid, pin), n)| (*tid, *pin, *n, *n));
+        let stacks = self.counts.iter().map(|((thread, pin), n)| (*thread, *pin, *n, *n));
         let note = match self.percent {
             Some(percent) => format!("without {} of seconds below {percent} %", counted(self.left_out, "sample")),
             None => String::new(),

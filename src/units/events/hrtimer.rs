@@ -44,8 +44,8 @@ struct HrTimer {
     /// The current window of each CPU, with its event counts.
     open: OpenSpans<u32, (), Vec<u64>>,
     windows: u64,
-    held: FxHashMap<(i32, RetainedStack), Held>,
-    longest: TopN<(u32, i32, u64, Vec<u64>, RetainedStack)>,
+    held: FxHashMap<(ThreadKey, RetainedStack), Held>,
+    longest: TopN<(u32, ThreadKey, u64, Vec<u64>, RetainedStack)>,
     map: Grid<u32>,
     labels: StackLabels,
 }
@@ -134,13 +134,14 @@ impl HrTimer {
         }
         cx.comm(hit.tid);
         let held = Held { times: 1, longest: period, most: counts };
-        self.held.entry((hit.tid, hit.stack)).or_default().merge(&held);
+        let thread = cx.thread(hit.tid);
+        self.held.entry((thread, hit.stack)).or_default().merge(&held);
         let counts = held.most;
         self.map.add(&hit.cpu, hit.time, 1.0);
         cx.point(["cpu-clock", ""], hit.time, period);
         let worst = if self.when.is_some() { counts.iter().sum() } else { period };
         if self.longest.takes(worst) {
-            self.longest.add(worst, (hit.cpu, hit.tid, hit.time, counts, hit.stack));
+            self.longest.add(worst, (hit.cpu, thread, hit.time, counts, hit.stack));
         }
     }
 
@@ -187,23 +188,23 @@ impl Unit for HrTimer {
         let total: u64 = self.held.values().map(|held| held.times).sum();
         let note = format!("the condition held in {total} of {} windows", self.windows);
         let count = |n: &u64| Cell::Count(*n);
-        let stacks = self.held.iter().map(|((tid, pin), held)| (*tid, *pin, held.times, held.times));
+        let stacks = self.held.iter().map(|((thread, pin), held)| (*thread, *pin, held.times, held.times));
         let flame = at.flame("Flame graph of windows", Measure::Count, stacks);
-        let held = self.held.iter().map(|((tid, pin), held)| (*tid, *pin, held));
+        let held = self.held.iter().map(|((thread, pin), held)| (*thread, *pin, held));
         let places = self.labels.rows(at, held, |sum: &mut Held, held| sum.merge(held));
         let worst_in: Vec<Arc<str>> = self.longest.iter().map(|(.., (.., pin))| self.labels.line(at, *pin)).collect();
         let by_stack = Sheet::of(by_weight(&places, |held| (held.times, held.longest)), |(key, _)| id(key))
             .right("windows", "Windows", 9, |(_, held)| Cell::Count(held.times))
             .right("longest_ns", "Longest", 9, |(_, held)| time(held.longest))
             .columns(self.event_columns(), |(_, held)| held.most.iter().map(count))
-            .left("task", "Task", 24, |((tid, _), _)| text(at.task(*tid)))
+            .left("task", "Task", 24, |((thread, _), _)| text(at.task(*thread)))
             .left("stack", "Where", 0, |((_, stack), _)| text(stack.clone()))
             .panel("By stack");
         let worst = Sheet::of(self.longest.iter().zip(&worst_in), |((_, number, _), _)| number)
             .right("time_ns", "At", 9, |((.., (_, _, when, ..)), _)| Cell::Time(at.after(*when)))
             .right("cpu", "CPU", 4, |((.., (cpu, ..)), _)| Cell::Id((*cpu).into()))
             .columns(self.event_columns(), |((.., (_, _, _, counts, _)), _)| counts.iter().map(count))
-            .left("task", "Task", 24, |((.., (_, tid, ..)), _)| text(at.task(*tid)))
+            .left("task", "Task", 24, |((.., (_, thread, ..)), _)| text(at.task(*thread)))
             .left("stack", "Where", 0, |(_, stack)| text(stack.clone()))
             .whole("Worst windows");
         vec![

@@ -100,7 +100,7 @@ struct MultiTrace {
     open: OpenSpans<RowKey, usize, Seen>,
     cpus: Option<Vec<u32>>,
     pairs: BTreeMap<(u16, u16), Stats>,
-    rows: FxHashMap<(u16, u16, i32), Stats>,
+    rows: FxHashMap<(u16, u16, ThreadKey), Stats>,
     /// Pairs by key, if one was chosen.
     by_key: ByKey,
     unpaired: BTreeMap<u16, u64>,
@@ -176,8 +176,8 @@ impl MultiTrace {
         let pair = (first.event, seen.event);
         let expression = self.roles[hit.role].selected.get("key").unwrap_or(&self.key);
         let mut lists = vec![self.pairs.entry(pair).or_default()];
-        if self.per_thread && !cx.own.contains(&seen.tid) {
-            lists.push(self.rows.entry((pair.0, pair.1, seen.tid)).or_default());
+        if self.per_thread && !cx.own.contains(&seen.thread.tid) {
+            lists.push(self.rows.entry((pair.0, pair.1, seen.thread)).or_default());
         }
         for stats in lists {
             stats.add_than(ns, above);
@@ -215,9 +215,9 @@ impl MultiTrace {
     }
 
     fn table(&self, at: &Moment<'_>) -> Panel {
-        let list: Vec<((u16, u16, i32), &Stats)> = match self.per_thread {
+        let list: Vec<((u16, u16, ThreadKey), &Stats)> = match self.per_thread {
             true => self.rows.iter().map(|(key, stats)| (*key, stats)).collect(),
-            false => self.pairs.iter().map(|((a, b), stats)| ((*a, *b, 0), stats)).collect(),
+            false => self.pairs.iter().map(|((a, b), stats)| ((*a, *b, ThreadKey::default()), stats)).collect(),
         };
         let note = match self.key_chosen || self.roles.iter().any(|role| role.selected.has("key")) {
             true => format!("paired by {}", self.key),
@@ -226,7 +226,7 @@ impl MultiTrace {
         Sheet::of(by_weight(list, |stats| stats.sum), |(key, _)| id(&key))
             .left("from", "From", 26, |((from, ..), _)| text(self.name(from)))
             .left("to", "To", 26, |((_, to, _), _)| text(self.name(to)))
-            .when(self.per_thread, |sheet| sheet.task(at, |((.., tid), _)| tid))
+            .when(self.per_thread, |sheet| sheet.task(at, |((.., thread), _)| thread))
             .latency(self.slowest.has_threshold(), |(_, stats)| stats)
             .panel("Pairs")
             .noted(all_notes([format!("{note}; {} begun and not ended", self.begun().count()), self.gap_note()]))
@@ -249,10 +249,10 @@ impl MultiTrace {
             .right("ns", "Took", 9, |(ns, ..)| Cell::Time(ns))
             .left("key", "Key", 12, |(.., slow)| self.key_cell(&slow.key, at))
             .left("from", "From", 26, |(.., slow)| text(self.name(slow.first.event)))
-            .left("from_task", "Task", 22, |(.., slow)| text(at.task(slow.first.tid)))
+            .left("from_task", "Task", 22, |(.., slow)| text(at.task(slow.first.thread)))
             .right("from_cpu", "CPU", 4, |(.., slow)| Cell::Id(slow.first.cpu.into()))
             .left("to", "To", 26, |(.., slow)| text(self.name(slow.second.event)))
-            .left("to_task", "Task", 22, |(.., slow)| text(at.task(slow.second.tid)))
+            .left("to_task", "Task", 22, |(.., slow)| text(at.task(slow.second.thread)))
             .right("to_cpu", "CPU", 4, |(.., slow)| Cell::Id(slow.second.cpu.into()))
             .whole("Slowest")
             .noted(self.gap_note())
@@ -269,13 +269,13 @@ impl MultiTrace {
         let slow = self.looked_at(at);
         let gap = slow.map_or_else(String::new, |slow| slow.unremembered());
         let counts = slow.map_or_else(Vec::new, |slow| slow.counts.clone());
-        let counts = counts.into_iter().map(|((event, tid, stack), n)| ((event, tid), stack, n));
+        let counts = counts.into_iter().map(|((event, thread, stack), n)| ((event, thread), stack, n));
         let lines = self.labels.rows(at, counts, |sum: &mut u64, n| *sum += n);
         let lines = by_share_of_event(lines.iter().map(|(place, n)| (place, *n)), |((event, _), _)| *event);
         Sheet::of(lines, |(place, _)| id(place))
             .right("times", "Times", 9, |(_, n)| Cell::Count(n))
             .left("event", "Event", 26, |(((event, _), _), _)| text(self.name(*event)))
-            .left("task", "Task", 22, |(((_, tid), _), _)| text(at.task(*tid)))
+            .left("task", "Task", 22, |(((_, thread), _), _)| text(at.task(*thread)))
             .left("stack", "Where", 0, |((_, line), _)| text(line.clone()))
             .panel("Meanwhile")
             .noted(gap)
@@ -293,7 +293,7 @@ impl MultiTrace {
         let sheet = Sheet::of(seen.into_iter().enumerate(), |(i, _)| i as u64)
             .right("after_ns", "After", 9, |(_, seen)| after(seen))
             .right("cpu", "CPU", 4, |(_, seen)| Cell::Id(seen.cpu.into()))
-            .left("task", "Task", 22, |(_, seen)| text(at.task(seen.tid)))
+            .left("task", "Task", 22, |(_, seen)| text(at.task(seen.thread)))
             .left("event", "Event", 26, |(_, seen)| text(self.name(seen.event)))
             .left("text", "What", 0, |(_, seen)| text(self.event_text(seen, at)));
         let note = slow.map_or_else(String::new, |slow| match slow.more {
@@ -345,7 +345,7 @@ impl Unit for MultiTrace {
         if let Some(source) = self.roles[hit.role].selected.source() {
             return self.context(source, hit, cx);
         }
-        let seen = Seen { is_chosen, ..Seen::of(hit) };
+        let seen = Seen { is_chosen, ..Seen::of(hit, cx) };
         let own = self.bindings.get(&hit.role);
         let does = own.and_then(|own| own.does.as_ref());
         let bits = does.map_or(3, |does| does.count(hit, cx.names).unwrap_or(0));
@@ -404,7 +404,9 @@ impl Unit for MultiTrace {
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
-        let chosen = at.selected(0).and_then(|row| self.pairs.iter().find(|((a, b), _)| id(&(*a, *b, 0i32)) == row));
+        let chosen = at
+            .selected(0)
+            .and_then(|row| self.pairs.iter().find(|((a, b), _)| id(&(*a, *b, ThreadKey::default())) == row));
         let all = chosen.map_or_else(|| self.pairs.values().sum(), |(_, stats)| stats.clone());
         let mut panels = vec![
             self.table(at),
@@ -446,7 +448,7 @@ impl MultiTrace {
     fn context(&mut self, source: SourceRole, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
         let number = UnitInputs::number(source.source);
         match self.inputs.take(source, hit, cx) {
-            None => self.recent.remember(Seen::of(hit)),
+            None => self.recent.remember(Seen::of(hit, cx)),
             Some(list) => list.into_iter().for_each(|found| self.found(number, found, hit, cx)),
         }
     }
@@ -455,8 +457,9 @@ impl MultiTrace {
         cx.comm(found.tid);
         let Finding { tid, stack, text } = found;
         let found = Some(text.into_boxed_str());
-        let pid = if tid == hit.tid { hit.pid } else { 0 };
-        self.recent.remember(Seen { event: number, pid, tid, raw: Box::default(), stack, found, ..Seen::of(hit) });
+        let (thread, pid) = (cx.thread(tid), if tid == hit.tid { hit.pid } else { 0 });
+        let seen = Seen { event: number, pid, thread, raw: Box::default(), stack, found, ..Seen::of(hit, cx) };
+        self.recent.remember(seen);
     }
 
     /// Returns open starts of the target on the selected CPUs.

@@ -73,7 +73,7 @@ struct Nested {
     nodes: Vec<Node>,
     index: FxHashMap<(usize, Arc<str>), usize>,
     broken: u64,
-    slowest: Slowest<(usize, u64, u32, i32)>,
+    slowest: Slowest<(usize, u64, u32, ThreadKey)>,
 }
 
 impl Nested {
@@ -159,7 +159,7 @@ impl Nested {
         node.stats.add_than(ns, above);
         node.own += ns.saturating_sub(frame.inside);
         cx.point([&self.name(pair), ""], hit.time, ns);
-        self.slowest.add(above, ns, || (frame.node, hit.time, hit.cpu, hit.tid));
+        self.slowest.add(above, ns, || (frame.node, hit.time, hit.cpu, cx.thread(hit.tid)));
     }
 
     fn tree(&self, at: &Moment<'_>) -> Panel {
@@ -254,7 +254,7 @@ impl Unit for Nested {
             .right("time_ns", "At", 9, |(.., (_, time, ..))| Cell::Time(at.after(*time)))
             .right("ns", "Took", 9, |(ns, ..)| Cell::Time(ns))
             .right("cpu", "CPU", 4, |(.., (_, _, cpu, _))| Cell::Id((*cpu).into()))
-            .left("task", "Task", 22, |(.., (.., tid))| text(at.task(*tid)))
+            .left("task", "Task", 22, |(.., (.., thread))| text(at.task(*thread)))
             .left("path", "What", 0, |(.., (node, ..))| text(self.path(*node)));
         vec![self.tree(at), slowest.whole("Slowest"), latency::by_powers("Distribution", &all, Measure::Time)]
     }

@@ -47,7 +47,7 @@ struct NumDist {
     all: BTreeMap<u16, Stats>,
     seconds: VecDeque<(u64, Stats)>,
     no_value: u64,
-    greatest: Slowest<(u16, u64, i32)>,
+    greatest: Slowest<(u16, u64, ThreadKey)>,
 }
 
 impl NumDist {
@@ -141,6 +141,10 @@ impl Unit for NumDist {
         if own.is_some_and(|expression| cx.is_own_key(expression, &key)) {
             return;
         }
+        let key = match own {
+            Some(expression) => cx.row_key(expression, key),
+            None => key,
+        };
         let key = (hit.event, key);
         let key = match self.rows.len() >= MAX_KEYS && !self.rows.contains_key(&key) {
             true => (hit.event, RowKey::Others),
@@ -164,7 +168,7 @@ impl Unit for NumDist {
         if let Some(event) = self.events.get(&hit.event).filter(|_| cx.points.is_some()) {
             cx.point([&event.name, ""], hit.time, value);
         }
-        self.greatest.add(above, value, || (hit.event, hit.time, hit.tid));
+        self.greatest.add(above, value, || (hit.event, hit.time, cx.thread(hit.tid)));
     }
 
     fn loss_text(&self) -> &'static str {
@@ -188,7 +192,7 @@ impl Unit for NumDist {
         let greatest = Sheet::of(self.greatest.iter(), |(_, number, _)| number)
             .right("time_ns", "At", 9, |(.., (_, time, _))| Cell::Time(at.after(*time)))
             .left("event", "Event", 28, |(.., (event, ..))| text(self.events[event].name.as_str()))
-            .left("task", "Task", 24, |(.., (.., tid))| text(at.task(*tid)))
+            .left("task", "Task", 24, |(.., (.., thread))| text(at.task(*thread)))
             .right("value", "Value", 16, |(value, ..)| Cell::Count(value));
         panels.push(greatest.whole("Greatest"));
         panels

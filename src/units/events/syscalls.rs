@@ -107,7 +107,7 @@ struct Row {
 struct Failed {
     times: u64,
     /// The thread, process and arguments of the last one.
-    tid: i32,
+    thread: ThreadKey,
     pid: i32,
     made: CallArguments,
 }
@@ -156,8 +156,9 @@ struct Syscalls {
     open: OpenSpans<i32, Call, Begun>,
     /// Threads that have started and not returned to user code yet.
     newborn: FxHashSet<i32>,
-    rows: FxHashMap<(i32, Call), Row>,
-    threads: FxHashMap<i32, Stats>,
+    /// By call, and with `--per-thread` by thread.
+    rows: FxHashMap<(ThreadKey, Call), Row>,
+    threads: FxHashMap<ThreadKey, Stats>,
     containers: ByContainer,
     slowest: Slowest<ListedCall>,
     lines: CallLines,
@@ -224,19 +225,20 @@ impl Syscalls {
             return;
         }
         let error = (-4095..0).contains(&result).then_some(result.unsigned_abs() as u32);
-        let key = (if self.per_thread { hit.tid } else { 0 }, call);
+        let thread = cx.thread(hit.tid);
+        let key = (if self.per_thread { thread } else { ThreadKey::default() }, call);
         let row = self.rows.entry(key).or_default();
         let made = CallArguments { arguments, text, second: own.second.clone(), files: closed.into_iter().collect() };
         if let Some(error) = error {
             let failed = row.errors.entry(error).or_default();
             failed.times += 1;
-            (failed.tid, failed.pid, failed.made) = (hit.tid, hit.pid, made.clone());
+            (failed.thread, failed.pid, failed.made) = (thread, hit.pid, made.clone());
         }
         let above = ns.is_some_and(|ns| self.slowest.exceeds(hit, cx.names, ns));
         match ns {
             Some(ns) => {
                 row.stats.add_than(ns, above);
-                self.threads.entry(hit.tid).or_default().add(ns);
+                self.threads.entry(thread).or_default().add(ns);
                 self.course.add(&call, hit.time, 1.0);
                 cx.point(["sys_enter", "sys_exit"], hit.time, ns);
             }
@@ -253,8 +255,8 @@ impl Syscalls {
         }
         let begun = entered.map_or(RetainedStack::NONE, |begin| begin.with.stack);
         let stack = if begun == RetainedStack::NONE { own.stack } else { begun };
-        let (tid, tables) = (hit.tid, self.tables);
-        let listed = ListedCall { tid, call, made: CallArguments { files, ..made }, time, ns, result, stack };
+        let tables = self.tables;
+        let listed = ListedCall { thread, call, made: CallArguments { files, ..made }, time, ns, result, stack };
         if is_chosen || above || error.is_some() {
             self.lines.add(listed.clone());
         }

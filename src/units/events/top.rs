@@ -48,7 +48,7 @@ struct Bindings {
 struct Row {
     hits: Vec<u64>,
     sums: Vec<u64>,
-    tid: i32,
+    thread: ThreadKey,
     /// The event's name for the row (comm=).
     label: Option<RowKey>,
 }
@@ -71,7 +71,7 @@ struct Top {
     rows: FxHashMap<RowKey, Row>,
     total: u64,
     ever: FxHashMap<RowKey, u64>,
-    stacks: FxHashMap<(RowKey, i32, RetainedStack), u64>,
+    stacks: FxHashMap<(RowKey, ThreadKey, RetainedStack), u64>,
 }
 
 impl Top {
@@ -125,7 +125,7 @@ impl Top {
         let align = if self.is_task() { Align::Right } else { Align::Left };
         let label = |row: &Row| match &row.label {
             Some(label) => label.cell(),
-            None => text(at.comm(row.tid)),
+            None => text(at.comm(row.thread)),
         };
         let number = |name: &str| named(name, Align::Right, 14);
         let hits = |row: &Row| row.hits.iter().sum::<u64>();
@@ -146,7 +146,7 @@ impl Top {
     fn flame(&self, at: &Moment<'_>) -> Panel {
         let chosen = at.selected(0);
         let own = self.stacks.iter().filter(|((key, ..), _)| chosen.is_none_or(|row| row == id(key)));
-        at.flame("Stacks of the row", Measure::Count, own.map(|((_, tid, pin), n)| (*tid, *pin, *n, *n)))
+        at.flame("Stacks of the row", Measure::Count, own.map(|((_, thread, pin), n)| (*thread, *pin, *n, *n)))
     }
 }
 
@@ -187,21 +187,24 @@ impl Unit for Top {
             None => RowKey::Empty,
         };
         self.key_names[bindings.column].see(&key, hit);
-        if cx.is_own_key(self.selected[hit.role].get("key").unwrap_or(&self.key), &key) {
+        let expression = self.selected[hit.role].get("key").unwrap_or(&self.key);
+        if cx.is_own_key(expression, &key) {
             return;
         }
+        key = cx.row_key(expression, key);
         if self.rows.len() >= MAX_KEYS && !self.rows.contains_key(&key) {
             key = RowKey::Others;
         }
         if hit.stack != RetainedStack::NONE {
-            *self.stacks.entry((key.clone(), hit.tid, hit.stack)).or_default() += 1;
+            *self.stacks.entry((key.clone(), cx.thread(hit.tid), hit.stack)).or_default() += 1;
         }
-        let tid = match &key {
-            RowKey::Int(n) if self.is_task() => *n as i32,
-            _ => hit.tid,
+        let thread = match &key {
+            RowKey::Thread(thread) if self.is_task() => *thread,
+            RowKey::Int(n) if self.is_task() => cx.thread(*n as i32),
+            _ => cx.thread(hit.tid),
         };
         let row = self.rows.entry(key).or_default();
-        row.tid = tid;
+        row.thread = thread;
         if let Some(label) = &bindings.label {
             row.label = Some(label.with(hit, cx.names, None, |value| RowKey::of(&value)));
         }

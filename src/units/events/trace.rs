@@ -39,7 +39,7 @@ struct Line {
     number: u64,
     time: u64,
     cpu: u32,
-    tid: i32,
+    thread: ThreadKey,
     event: u16,
     ip: u64,
     addr: u64,
@@ -59,7 +59,7 @@ struct Trace {
     lines: VecDeque<Line>,
     counts: BTreeMap<u16, u64>,
     rates: Grid<u16>,
-    stacks: FxHashMap<(i32, RetainedStack), u64>,
+    stacks: FxHashMap<(ThreadKey, RetainedStack), u64>,
     number: u64,
     /// The lines up to this number have their functions kept.
     kept: u64,
@@ -102,21 +102,21 @@ impl Trace {
     fn add_found(&mut self, number: u16, found: &Finding, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
         cx.comm(found.tid);
         let found_at = UnitSample { event: number, tid: found.tid, raw: &[], stack: found.stack, ..*hit };
-        self.add(&found_at, Some(&found.text));
+        self.add(&found_at, Some(&found.text), cx);
     }
 
-    fn add(&mut self, hit: &UnitSample<'_>, found: Option<&str>) {
+    fn add(&mut self, hit: &UnitSample<'_>, found: Option<&str>, cx: &Context<'_>) {
         if self.lines.len() >= self.keep {
             self.lines.pop_front();
         }
-        let UnitSample { time, cpu, tid, event, ip, addr, stack, .. } = *hit;
-        let (raw, found) = (hit.raw.into(), found.map(Into::into));
-        self.lines.push_back(Line { number: self.number, time, cpu, tid, event, ip, addr, raw, stack, found });
+        let UnitSample { time, cpu, event, ip, addr, stack, .. } = *hit;
+        let (thread, raw, found) = (cx.thread(hit.tid), hit.raw.into(), found.map(Into::into));
+        self.lines.push_back(Line { number: self.number, time, cpu, thread, event, ip, addr, raw, stack, found });
         self.number += 1;
         *self.counts.entry(hit.event).or_default() += 1;
         self.rates.add(&hit.event, hit.time, 1.0);
         if hit.stack != RetainedStack::NONE {
-            *self.stacks.entry((hit.tid, hit.stack)).or_default() += 1;
+            *self.stacks.entry((thread, hit.stack)).or_default() += 1;
         }
     }
 
@@ -125,7 +125,7 @@ impl Trace {
         let rows = Sheet::of(self.lines.iter().skip(skip), |line| line.number)
             .right("time_ns", "Time", 14, |line| Cell::Moment(at.after(line.time)))
             .right("cpu", "CPU", 4, |line| Cell::Id(line.cpu.into()))
-            .task(at, |line| line.tid)
+            .task(at, |line| line.thread)
             .ranked(1)
             .left("event", "Event", 26, |line| text(self.name(line.event)))
             .left("text", "What", 0, |line| text(self.event_text(line, at)))
@@ -187,13 +187,13 @@ impl Unit for Trace {
         cx.comm(hit.tid);
         let Some(source) = self.selected[hit.role].source() else {
             if cx.counts(hit.cpu) && (!self.inputs.see_machine() || cx.has(hit.tid)) {
-                self.add(hit, None);
+                self.add(hit, None, cx);
             }
             return;
         };
         match self.inputs.take(source, hit, cx) {
             None if self.inputs.see_machine() && !cx.has(hit.tid) => {}
-            None => self.add(hit, None),
+            None => self.add(hit, None, cx),
             Some(list) => {
                 list.iter().for_each(|found| self.add_found(UnitInputs::number(source.source), found, hit, cx))
             }
@@ -231,7 +231,7 @@ impl Unit for Trace {
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
         let mut panels = vec![self.log(at), self.table(at)];
         if self.stack || self.selected.iter().any(|selected| selected.has("stack")) {
-            let all = self.stacks.iter().map(|((tid, pin), n)| (*tid, *pin, *n, *n));
+            let all = self.stacks.iter().map(|((thread, pin), n)| (*thread, *pin, *n, *n));
             panels.push(self.stack_of(at));
             panels.push(at.flame("Flame graph of events", Measure::Count, all));
         }

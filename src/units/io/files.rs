@@ -99,7 +99,7 @@ impl Figures {
 /// A call that was slow.
 #[derive(Clone, Copy, Debug)]
 struct SlowCall {
-    tid: i32,
+    thread: ThreadKey,
     call: FileCall,
     file: PathId,
     time: u64,
@@ -125,8 +125,9 @@ struct Files {
     descriptors: Descriptors,
     /// The calls that have not returned, with the path that they open.
     open: OpenSpans<i32, Made, Option<Arc<str>>>,
-    rows: FxHashMap<(PathId, i32), Figures>,
-    failures: FxHashMap<(PathId, i32, FileCall, u32), u64>,
+    /// By file and process.
+    rows: FxHashMap<(PathId, ThreadKey), Figures>,
+    failures: FxHashMap<(PathId, ThreadKey, FileCall, u32), u64>,
     slowest: Slowest<SlowCall>,
     course: Grid<&'static str>,
     containers: ByContainer,
@@ -214,13 +215,15 @@ impl Files {
             return;
         }
         cx.comm(hit.pid);
-        let pair = (file, hit.pid);
-        let key = if self.rows.len() < MAX_PAIRS || self.rows.contains_key(&pair) { pair } else { (OTHERS, 0) };
+        let process = cx.thread(hit.pid);
+        let pair = (file, process);
+        let is_listed = self.rows.len() < MAX_PAIRS || self.rows.contains_key(&pair);
+        let key = if is_listed { pair } else { (OTHERS, ThreadKey::default()) };
         let above = ns.is_some_and(|ns| self.slowest.exceeds(hit, cx.names, ns));
         self.rows.entry(key).or_default().add(call, ns, above, result);
         if (-4095..0).contains(&result) && self.failures.len() < MAX_PAIRS {
             let error = result.unsigned_abs() as u32;
-            *self.failures.entry((file, hit.pid, call, error)).or_default() += 1;
+            *self.failures.entry((file, process, call, error)).or_default() += 1;
         }
         if let (Some(line), Ok(bytes)) = (call.bytes_line(), u64::try_from(result)) {
             self.course.add(&line, hit.time, bytes as f64);
@@ -231,12 +234,12 @@ impl Files {
             let path = self.paths.name(file);
             cx.find(hit.tid, hit.stack, || format!("{}({path}) = {result} took {}", call.label(), unit::duration(ns)));
         }
-        let slow = SlowCall { tid: hit.tid, call, file, time: hit.time, result };
+        let slow = SlowCall { thread: cx.thread(hit.tid), call, file, time: hit.time, result };
         self.slowest.add(above, ns, || slow);
     }
 
     /// Sums the rows of files or processes.
-    fn sums<K: Copy + Eq + Hash + Ord>(&self, key: impl Fn(&(PathId, i32)) -> K) -> FxHashMap<K, Figures> {
+    fn sums<K: Copy + Eq + Hash + Ord>(&self, key: impl Fn(&(PathId, ThreadKey)) -> K) -> FxHashMap<K, Figures> {
         let mut sums: FxHashMap<K, Figures> = FxHashMap::default();
         self.rows.iter().for_each(|(row, figures)| sums.entry(key(row)).or_default().merge(figures));
         sums

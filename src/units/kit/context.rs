@@ -6,7 +6,7 @@ use rustc_hash::FxHashSet;
 
 use super::options::inputs::Finding;
 use super::options::target::ThreadChoice;
-use super::{Points, RowKey, ThreadNames};
+use super::{Points, RowKey, ThreadKey, ThreadNames};
 use crate::profile::RetainedStack;
 use crate::session::Session;
 
@@ -83,6 +83,11 @@ impl<'a> Context<'a> {
         }
     }
 
+    /// Returns the key of a row: a number that names a thread stands for the last thread with it.
+    pub(crate) fn row_key(&self, expression: &str, key: RowKey) -> RowKey {
+        key.thread(expression).filter(|tid| *tid > 0).map_or(key, |tid| RowKey::Thread(self.thread(tid)))
+    }
+
     pub(crate) fn process_of(&self, tid: i32) -> Option<i32> {
         let own = self.task.filter(|(pid, of)| *of == tid && *pid > 0);
         own.map(|(pid, _)| pid).or_else(|| self.session.process_of(tid))
@@ -91,6 +96,11 @@ impl<'a> Context<'a> {
     /// Whether a key is one of our threads, if its expression names a thread.
     pub(crate) fn is_own_key(&self, expression: &str, key: &RowKey) -> bool {
         key.thread(expression).is_some_and(|tid| self.own.contains(&tid))
+    }
+
+    /// Returns the key of a thread's rows.
+    pub(crate) fn thread(&self, tid: i32) -> ThreadKey {
+        self.names.key(tid)
     }
 
     /// Returns the current name of a thread.

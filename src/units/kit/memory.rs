@@ -10,7 +10,9 @@ use crate::profile::RetainedStack;
 
 use crate::units::kit::figures::latency;
 use crate::units::kit::tables::columns::{by_weight, id, left, right, text};
-use crate::units::kit::{Context, EventRequest, Moment, Settings, Sheet, StackLabels, Stats, Unit, UnitSample};
+use crate::units::kit::{
+    Context, EventRequest, Moment, Settings, Sheet, StackLabels, Stats, ThreadKey, Unit, UnitSample,
+};
 
 /// The fields of `union perf_mem_data_src` (include/uapi/linux/perf_event.h): names by bit.
 const LEVELS: &[&str] = &[
@@ -53,8 +55,9 @@ pub(crate) struct Accesses {
     /// The event, with alternative names.
     event: String,
     sources: BTreeMap<u64, Stats>,
-    functions: FxHashMap<(i32, RetainedStack), Stats>,
-    lines: FxHashMap<(i32, u64), Stats>,
+    functions: FxHashMap<(ThreadKey, RetainedStack), Stats>,
+    /// By process and address.
+    lines: FxHashMap<(ThreadKey, u64), Stats>,
     all: Stats,
     labels: StackLabels,
 }
@@ -93,10 +96,10 @@ impl Unit for Accesses {
     fn record(&mut self, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
         cx.comm(hit.tid);
         cx.point([&self.event, ""], hit.time, hit.weight);
-        let line = (hit.pid, hit.addr & !63);
+        let line = (cx.thread(hit.pid), hit.addr & !63);
         let mut lists = vec![
             self.sources.entry(hit.data_src).or_default(),
-            self.functions.entry((hit.tid, hit.stack)).or_default(),
+            self.functions.entry((cx.thread(hit.tid), hit.stack)).or_default(),
             &mut self.all,
         ];
         if self.lines.len() < MAX_LINES || self.lines.contains_key(&line) {
@@ -110,13 +113,13 @@ impl Unit for Accesses {
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
-        let functions = self.functions.iter().map(|((tid, pin), stats)| (*tid, *pin, stats));
+        let functions = self.functions.iter().map(|((thread, pin), stats)| (*thread, *pin, stats));
         let places = self.labels.rows(at, functions, |sum: &mut Stats, stats| sum.merge(stats));
         let data =
             [left("level", "Level", 20), left("snoop", "Snoop", 8), left("tlb", "TLB", 14), left("lock", "Lock", 8)];
         let sources = self.by(&self.sources, |value| *value, data, |value| source(*value).map(text));
         let place = [left("task", "Task", 22), left("stack", "Where", 48)];
-        let functions = self.by(&places, id, place, |(tid, stack)| [text(at.task(*tid)), text(stack.clone())]);
+        let functions = self.by(&places, id, place, |(thread, stack)| [text(at.task(*thread)), text(stack.clone())]);
         let address = [left("process", "Process", 22), right("line", "Cache line", 18)];
         let lines = self.by(&self.lines, id, address, |(pid, line)| [text(at.task(*pid)), Cell::Address(*line)]);
         vec![

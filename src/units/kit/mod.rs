@@ -39,7 +39,7 @@ pub(crate) use figures::{grid::Grid, slowest::Slowest, summed::SummedCount, top_
 pub use filtered::FilteredUnit;
 pub(crate) use kernel_functions::KernelFunctionNames;
 pub use moment::{Moment, Variable};
-pub use names::ThreadNames;
+pub use names::{ThreadKey, ThreadNames, ThreadRef};
 pub(crate) use options::detail::CaseDetail;
 pub use options::inputs::{Finding, UnitInputs};
 pub use options::settings::{Opt, Settings};

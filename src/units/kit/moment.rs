@@ -11,7 +11,7 @@ use crate::query::tree::symbol_stacks::name_in;
 use crate::session::{self, DsoKind, Session};
 
 use crate::units::kit::tables::stack_labels;
-use crate::units::kit::{ThreadNames, ViewState};
+use crate::units::kit::{ThreadNames, ThreadRef, ViewState};
 
 /// The state from which panels are made.
 #[derive(Clone, Copy, Debug)]
@@ -60,20 +60,19 @@ impl Moment<'_> {
     }
 
     /// Returns the latest name of a thread.
-    pub fn comm(&self, tid: i32) -> Arc<str> {
-        self.names.known(self.session, tid)
+    pub fn comm(&self, thread: impl Into<ThreadRef>) -> Arc<str> {
+        self.names.known(self.session, thread)
     }
 
     /// Returns the name of a thread's process, which is that of its main thread; the thread's own if it is unknown.
-    pub fn program(&self, tid: i32) -> Arc<str> {
-        let first = self.session.process_of(tid).filter(|pid| *pid != tid);
-        let name = first.map(|pid| (pid, self.comm(pid))).filter(|(pid, name)| !session::is_unnamed(*pid, name));
-        name.map_or_else(|| self.comm(tid), |(_, name)| name)
+    pub fn program(&self, thread: impl Into<ThreadRef>) -> Arc<str> {
+        self.names.program(self.session, thread)
     }
 
     /// Returns `comm-tid`, or `:tid` for a thread without a name.
-    pub fn task(&self, tid: i32) -> Arc<str> {
-        let comm = self.comm(tid);
+    pub fn task(&self, thread: impl Into<ThreadRef>) -> Arc<str> {
+        let thread = thread.into();
+        let (comm, tid) = (self.comm(thread), thread.tid());
         if session::is_unnamed(tid, &comm) {
             return comm;
         }
@@ -158,15 +157,15 @@ impl Moment<'_> {
     }
 
     /// Makes a flame graph of (thread, stack, weight, count). Threads of one program are merged.
-    pub fn flame(
+    pub fn flame<K: Into<ThreadRef>>(
         &self,
         title: &str,
         measure: Measure,
-        stacks: impl IntoIterator<Item = (i32, RetainedStack, u64, u64)>,
+        stacks: impl IntoIterator<Item = (K, RetainedStack, u64, u64)>,
     ) -> Panel {
         let mut by_comm: BTreeMap<(Arc<str>, RetainedStack), (u64, u64)> = BTreeMap::new();
-        for (tid, pin, weight, count) in stacks {
-            let sums = by_comm.entry((self.program(tid), pin)).or_default();
+        for (thread, pin, weight, count) in stacks {
+            let sums = by_comm.entry((self.program(thread), pin)).or_default();
             *sums = (sums.0 + weight, sums.1 + count);
         }
         let stacks = by_comm.into_iter().map(|((comm, pin), (weight, count))| self.stack(comm, pin, weight, count));

@@ -9,8 +9,8 @@ pub(crate) use super::tables::columns::{
 };
 pub(crate) use super::{
     BoundExpr, ByContainer, CaseDetail, Context, EventRequest, Finding, Grid, InitiallyBlocked, KernelFunctionNames,
-    KeyNames, LostEvents, Moment, RowKey, Sees, Settings, Sheet, Slowest, Spec, StackLabels, Stats, TopN, Unit,
-    UnitEvent, UnitSample,
+    KeyNames, LostEvents, Moment, RowKey, Sees, Settings, Sheet, Slowest, Spec, StackLabels, Stats, ThreadKey, TopN,
+    Unit, UnitEvent, UnitSample,
 };
 pub(crate) use crate::event::Rate;
 pub(crate) use crate::panel::{Align, Body, Cell, Column, Measure, Panel};

@@ -28,7 +28,7 @@ const MAX_VALUES: usize = 4096;
 #[derive(Clone, Debug, Default)]
 struct Breakpoint {
     selected: Vec<SelectedEvent>,
-    hits: FxHashMap<(usize, i32, RetainedStack), u64>,
+    hits: FxHashMap<(usize, ThreadKey, RetainedStack), u64>,
     values: BTreeMap<(usize, u64), (u64, u64)>,
     /// The last time at which a process's memory was read: hits arrive in batches.
     read: FxHashMap<(i32, u64), u64>,
@@ -71,7 +71,7 @@ impl Unit for Breakpoint {
 
     fn record(&mut self, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
         cx.comm(hit.tid);
-        *self.hits.entry((hit.role, hit.tid, hit.stack)).or_default() += 1;
+        *self.hits.entry((hit.role, cx.thread(hit.tid), hit.stack)).or_default() += 1;
         self.course.add(&hit.role, hit.time, 1.0);
         self.total += 1;
         cx.find(hit.tid, hit.stack, || self.selected[hit.role].title().to_owned());
@@ -95,14 +95,14 @@ impl Unit for Breakpoint {
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
-        let hits = self.hits.iter().map(|((role, tid, pin), n)| ((*role, *tid), *pin, *n));
+        let hits = self.hits.iter().map(|((role, thread, pin), n)| ((*role, *thread), *pin, *n));
         let places = self.labels.rows(at, hits, |sum: &mut u64, n| *sum += n);
         let title = |role: &usize| self.selected[*role].title();
         let hits = Sheet::of(by_weight(&places, |n| **n), |(key, _)| id(key))
             .right("hits", "Hits", 10, |(_, n)| Cell::Count(*n))
             .share(|(_, n)| *n, self.total)
             .left("where", "Watched", 22, |(((role, _), _), _)| text(title(role)))
-            .left("task", "Task", 22, |(((_, tid), _), _)| text(at.task(*tid)))
+            .left("task", "Task", 22, |(((_, thread), _), _)| text(at.task(*thread)))
             .left("stack", "Where", 0, |((_, stack), _)| text(stack.clone()))
             .panel("Hits by stack");
         let values = Sheet::of(by_weight(&self.values, |(n, last)| (*last, *n)), |(key, _)| id(key))
@@ -112,7 +112,7 @@ impl Unit for Breakpoint {
             .right("times", "Seen", 8, |(_, (n, _))| Cell::Count(*n))
             .right("last_ns", "Last at", 9, |(_, (_, last))| Cell::Time(at.after(*last)))
             .panel("Values seen");
-        let stacks = self.hits.iter().map(|((_, tid, pin), n)| (*tid, *pin, *n, *n));
+        let stacks = self.hits.iter().map(|((_, thread, pin), n)| (*thread, *pin, *n, *n));
         vec![
             hits,
             values,

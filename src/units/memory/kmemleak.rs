@@ -51,7 +51,7 @@ struct Row {
     frees: u64,
     /// Bytes at the baseline.
     baseline: u64,
-    tid: i32,
+    thread: ThreadKey,
 }
 
 impl Row {
@@ -181,7 +181,7 @@ impl KmemLeak {
         let rows = &self.rows;
         let stacks = survivors.iter().map(|(stack, left)| {
             let row = rows.get(stack).copied().unwrap_or_default();
-            (at.comm(row.tid), *stack, (*stack, *left, row))
+            (at.comm(row.thread), *stack, (*stack, *left, row))
         });
         let mut sites = self.allocated_in.rows(at, stacks, |site: &mut Site, (stack, left, row)| {
             site.left.add(left);
@@ -293,7 +293,8 @@ impl Unit for KmemLeak {
                     }
                     let row = self.rows.entry(stack).or_default();
                     (row.bytes, row.objects) = (row.bytes + bytes, row.objects + 1);
-                    (row.allocs, row.alloc_bytes, row.tid) = (row.allocs + 1, row.alloc_bytes + bytes, tid);
+                    (row.allocs, row.alloc_bytes, row.thread) =
+                        (row.allocs + 1, row.alloc_bytes + bytes, cx.thread(tid));
                     let now = row.bytes;
                     self.bytes += bytes;
                     self.course.add(&stack, hit.time, now as f64);
@@ -335,9 +336,9 @@ impl Unit for KmemLeak {
         for (age, _) in self.blocks.ages(at.now).filter(|(_, block)| is_chosen(block)) {
             ages.add(age);
         }
-        let stacks = survivors
-            .iter()
-            .map(|(pin, left)| (self.rows.get(pin).map_or(0, |row| row.tid), *pin, left.bytes, left.objects));
+        let stacks = survivors.iter().map(|(pin, left)| {
+            (self.rows.get(pin).map_or_else(ThreadKey::default, |row| row.thread), *pin, left.bytes, left.objects)
+        });
         vec![
             self.table(at, &sites),
             self.totals(&survivors),

@@ -36,7 +36,7 @@ struct Row {
     freed: u64,
     freed_bytes: u64,
     lives: Stats,
-    tid: i32,
+    thread: ThreadKey,
 }
 
 impl Row {
@@ -57,7 +57,7 @@ struct KmemProf {
     /// With size and allocating stack.
     blocks: Blocks<(u64, RetainedStack)>,
     allocs: FxHashMap<RetainedStack, Row>,
-    frees: FxHashMap<RetainedStack, (u64, u64, i32)>,
+    frees: FxHashMap<RetainedStack, (u64, u64, ThreadKey)>,
     sizes: Stats,
     course: Grid<&'static str>,
     over: u64,
@@ -97,7 +97,7 @@ impl KmemProf {
     }
 
     fn free_panel(&mut self, at: &Moment<'_>) -> Panel {
-        let frees = self.frees.iter().map(|(pin, (bytes, n, tid))| (at.comm(*tid), *pin, (*bytes, *n)));
+        let frees = self.frees.iter().map(|(pin, (bytes, n, thread))| (at.comm(*thread), *pin, (*bytes, *n)));
         let places: Places<(u64, u64)> =
             self.freed_in.rows(at, frees, |sum: &mut (u64, u64), (bytes, n)| *sum = (sum.0 + bytes, sum.1 + n));
         let total: u64 = places.values().map(|(bytes, _)| bytes).sum();
@@ -132,7 +132,7 @@ impl Unit for KmemProf {
                 AllocEvent::Alloc { at, .. } if !cx.counts(hit.cpu) => drop(self.blocks.free(at)),
                 AllocEvent::Alloc { at, bytes, tid, stack } => {
                     let row = self.allocs.entry(stack).or_default();
-                    (row.allocs, row.bytes, row.tid) = (row.allocs + 1, row.bytes + bytes, tid);
+                    (row.allocs, row.bytes, row.thread) = (row.allocs + 1, row.bytes + bytes, cx.thread(tid));
                     self.sizes.add(bytes);
                     self.course.add(&"allocated", hit.time, bytes as f64);
                     if self.blocks.is_full() {
@@ -148,7 +148,7 @@ impl Unit for KmemProf {
                         continue;
                     }
                     let entry = self.frees.entry(stack).or_default();
-                    (entry.1, entry.2) = (entry.1 + 1, hit.tid);
+                    (entry.1, entry.2) = (entry.1 + 1, cx.thread(hit.tid));
                     if let Some(block) = block {
                         let (bytes, from) = block.with;
                         entry.0 += bytes;
@@ -181,9 +181,9 @@ impl Unit for KmemProf {
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
-        let allocs = self.allocs.iter().map(|(pin, row)| (row.tid, *pin, row.bytes, row.allocs));
+        let allocs = self.allocs.iter().map(|(pin, row)| (row.thread, *pin, row.bytes, row.allocs));
         let flame = at.flame("Allocations as a flame graph", Measure::Bytes, allocs);
-        let allocs = self.allocs.iter().map(|(pin, row)| (at.comm(row.tid), *pin, row));
+        let allocs = self.allocs.iter().map(|(pin, row)| (at.comm(row.thread), *pin, row));
         let places: Places<Row> = self.allocated_in.rows(at, allocs, |sum: &mut Row, row| sum.merge(row));
         let chosen = at.selected(0).and_then(|row| places.iter().find(|(place, _)| id(place) == row));
         let lives = chosen.map_or_else(|| places.values().map(|row| &row.lives).sum(), |(_, row)| row.lives.clone());

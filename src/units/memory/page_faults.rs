@@ -46,8 +46,8 @@ type Region = (u64, u64, Arc<str>);
 /// The rows in which a fault counts.
 #[derive(Clone, Debug)]
 struct Place {
-    tid: i32,
-    pid: i32,
+    thread: ThreadKey,
+    process: ThreadKey,
     stack: RetainedStack,
     mapping: Arc<str>,
     area: u64,
@@ -55,9 +55,9 @@ struct Place {
 
 #[derive(Clone, Debug, Default)]
 struct PageFaults {
-    stacks: FxHashMap<(i32, RetainedStack), [u64; 2]>,
-    mappings: FxHashMap<(i32, Arc<str>), [u64; 2]>,
-    areas: FxHashMap<(i32, u64), [u64; 2]>,
+    stacks: FxHashMap<(ThreadKey, RetainedStack), [u64; 2]>,
+    mappings: FxHashMap<(ThreadKey, Arc<str>), [u64; 2]>,
+    areas: FxHashMap<(ThreadKey, u64), [u64; 2]>,
     regions: FxHashMap<i32, (u64, Vec<Region>)>,
     course: Grid<&'static str>,
     total: [u64; 2],
@@ -99,12 +99,12 @@ impl PageFaults {
 
     /// Adds faults to the rows of a place.
     fn count(&mut self, place: &Place, kind: usize, n: u64) {
-        let stack = (place.tid, place.stack);
+        let stack = (place.thread, place.stack);
         if self.stacks.len() < MAX_PLACES || self.stacks.contains_key(&stack) {
             self.stacks.entry(stack).or_default()[kind] += n;
         }
-        self.mappings.entry((place.pid, place.mapping.clone())).or_default()[kind] += n;
-        let area = (place.pid, place.area);
+        self.mappings.entry((place.process, place.mapping.clone())).or_default()[kind] += n;
+        let area = (place.process, place.area);
         if self.areas.len() < MAX_PLACES || self.areas.contains_key(&area) {
             self.areas.entry(area).or_default()[kind] += n;
         }
@@ -157,7 +157,8 @@ impl Unit for PageFaults {
         self.course.add(&["minor", "major"][kind], hit.time, 1.0);
         let mapping = self.mapping(hit.pid, hit.addr, hit.time, cx);
         cx.find(hit.tid, hit.stack, || format!("{} fault at {:#x} of {mapping}", ["minor", "major"][kind], hit.addr));
-        let place = Place { tid: hit.tid, pid: hit.pid, stack: hit.stack, mapping, area: hit.addr >> AREA };
+        let (thread, process) = (cx.thread(hit.tid), cx.thread(hit.pid));
+        let place = Place { thread, process, stack: hit.stack, mapping, area: hit.addr >> AREA };
         self.count(&place, kind, 1);
         if kind == MINOR {
             self.shares.keep(hit.tid, place);
@@ -195,15 +196,16 @@ impl Unit for PageFaults {
         let place = [left("task", "Task", 22), left("stack", "Where", 0)];
         let mapping = [left("process", "Process", 22), left("mapping", "Mapping", 0)];
         let area = [left("process", "Process", 22), right("from", "From", 18), right("to", "To", 18)];
-        let faults = self.stacks.iter().map(|((tid, pin), faults)| (*tid, *pin, *faults));
-        let rest = self.shares.rest().map(|(tid, _, n)| (tid, RetainedStack::NONE, [n, 0]));
+        let faults = self.stacks.iter().map(|((thread, pin), faults)| (*thread, *pin, *faults));
+        let rest = self.shares.rest().map(|(tid, _, n)| (at.names.key(tid), RetainedStack::NONE, [n, 0]));
         let faults = faults.chain(rest);
         let places = self.labels.rows(at, faults, |sum: &mut [u64; 2], [minor, major]| {
             *sum = [sum[0] + minor, sum[1] + major];
         });
-        let stacks = self.stacks.iter().map(|((tid, pin), [minor, major])| (*tid, *pin, minor + major, minor + major));
+        let stacks =
+            self.stacks.iter().map(|((thread, pin), [minor, major])| (*thread, *pin, minor + major, minor + major));
         vec![
-            self.by("By stack", &places, place, |(tid, stack)| [text(at.task(*tid)), text(stack.clone())])
+            self.by("By stack", &places, place, |(thread, stack)| [text(at.task(*thread)), text(stack.clone())])
                 .noted(self.note(at)),
             self.by("By mapping", &self.mappings, mapping, |(pid, name)| [text(at.task(*pid)), text(name.clone())]),
             self.by("By address, 2 MiB each", &self.areas, area, |(pid, area)| {

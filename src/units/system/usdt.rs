@@ -37,7 +37,7 @@ struct Line {
     number: u64,
     time: u64,
     cpu: u32,
-    tid: i32,
+    thread: ThreadKey,
     role: usize,
     raw: Box<[u8]>,
     stack: RetainedStack,
@@ -134,8 +134,9 @@ impl Unit for UsdtUnit {
         if self.lines.len() >= self.keep.max(1) {
             self.lines.pop_front();
         }
-        let UnitSample { time, cpu, tid, role, stack, .. } = *hit;
-        self.lines.push_back(Line { number: self.number, time, cpu, tid, role, raw: hit.raw.into(), stack });
+        let UnitSample { time, cpu, role, stack, .. } = *hit;
+        let (thread, raw) = (cx.thread(hit.tid), hit.raw.into());
+        self.lines.push_back(Line { number: self.number, time, cpu, thread, role, raw, stack });
         self.number += 1;
     }
 
@@ -155,7 +156,7 @@ impl Unit for UsdtUnit {
         let log = Sheet::of(&newest, |(line, _)| line.number)
             .right("time_ns", "At", 9, |(line, _)| Cell::Time(at.after(line.time)))
             .right("cpu", "CPU", 4, |(line, _)| Cell::Id(line.cpu.into()))
-            .left("task", "Task", 22, |(line, _)| text(at.task(line.tid)))
+            .left("task", "Task", 22, |(line, _)| text(at.task(line.thread)))
             .left("probe", "Probe", 32, |(line, _)| name(&line.role))
             .when(self.stack, |sheet| sheet.left("stack", "Where", 40, |(_, stack)| text(stack.clone())))
             .left("arguments", "Arguments", 0, |(line, _)| text(self.arguments(line)));

@@ -98,7 +98,7 @@ impl Way {
 #[derive(Clone, Copy, Debug)]
 struct Request {
     began: u64,
-    tid: i32,
+    thread: ThreadKey,
     bytes: u64,
     way: Way,
     issued: bool,
@@ -167,7 +167,7 @@ struct BlkTrace {
     now: u64,
     stages: BTreeMap<(usize, usize), Stats>,
     whole: Stats,
-    by_task: FxHashMap<(i32, Way), (Stats, u64)>,
+    by_task: FxHashMap<(ThreadKey, Way), (Stats, u64)>,
     by_size: BTreeMap<(u32, Way), Stats>,
     by_device: BTreeMap<(i64, Way), (Stats, u64)>,
     names: DiskNames,
@@ -192,7 +192,7 @@ impl BlkTrace {
     fn end(&mut self, request: Request, dev: i64, sector: i64, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
         let ns = hit.time.saturating_sub(request.began);
         let above = self.slowest.exceeds(hit, cx.names, ns);
-        let task = self.by_task.entry((request.tid, request.way)).or_default();
+        let task = self.by_task.entry((request.thread, request.way)).or_default();
         let device = self.by_device.entry((dev, request.way)).or_default();
         task.1 = task.1.saturating_add(request.bytes);
         device.1 = device.1.saturating_add(request.bytes);
@@ -315,7 +315,7 @@ impl BlkTrace {
 
     fn tasks(&self, at: &Moment<'_>) -> Panel {
         Sheet::of(by_weight(&self.by_task, |(stats, _)| stats.sum), |(key, _)| id(key))
-            .task(at, |((tid, _), _)| *tid)
+            .task(at, |((thread, _), _)| *thread)
             .left("way", "Way", Way::WIDTH, |((_, way), _)| text(way.label()))
             .right("bytes", "Bytes", 9, |(_, (_, bytes))| Cell::Bytes(*bytes))
             .latency(self.slowest.has_threshold(), |(_, (stats, _))| stats)
@@ -351,7 +351,7 @@ impl BlkTrace {
         Sheet::of(self.slowest.iter(), |(_, number, _)| number)
             .right("time_ns", "At", 9, |(.., (_, _, _, time))| Cell::Time(at.after(*time)))
             .right("ns", "Took", 9, |(ns, ..)| Cell::Time(ns))
-            .left("task", "Requester", 22, |(.., (request, ..))| text(at.task(request.tid)))
+            .left("task", "Requester", 22, |(.., (request, ..))| text(at.task(request.thread)))
             .left("device", "Device", 8, |(.., (_, dev, ..))| text(self.names.name(*dev)))
             .right("sector", "Sector", 14, |(.., (_, _, sector, _))| Cell::Id(*sector))
             .right("bytes", "Bytes", 9, |(.., (request, ..))| Cell::Bytes(request.bytes))
@@ -411,9 +411,9 @@ impl Unit for BlkTrace {
             return self.requeue(key, hit.time);
         }
         cx.comm(hit.tid);
-        let (tid, counts) = (hit.tid, cx.counts(hit.cpu) && cx.has(hit.tid));
+        let (thread, counts) = (cx.thread(hit.tid), cx.counts(hit.cpu) && cx.has(hit.tid));
         let (issued, requeued, overdue) = (false, false, false);
-        let fresh = Request { began: hit.time, tid, bytes, way, issued, requeued, overdue, counts };
+        let fresh = Request { began: hit.time, thread, bytes, way, issued, requeued, overdue, counts };
         let mut request = self.reached(key, hit, bytes).unwrap_or(fresh);
         if hit.role == COMPLETE {
             if request.issued && request.counts {

@@ -27,15 +27,15 @@ forkexec  28266    698    698.0       28967",
 #[derive(Clone, Debug, Default)]
 struct Forks {
     child: Option<Num>,
-    counts: BTreeMap<i32, Forker>,
+    counts: BTreeMap<ThreadKey, Forker>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Forker {
     forks: u64,
     last: i32,
-    /// The process that started its process; 0 if unknown.
-    parent: i32,
+    /// The process that started its process, if known.
+    parent: Option<ThreadKey>,
     cmdline: Arc<str>,
 }
 
@@ -54,9 +54,11 @@ impl Unit for Forks {
             return;
         }
         cx.comm(hit.tid);
-        let of = self.counts.entry(hit.tid).or_insert_with(|| {
-            let parent = cx.session.parent_of(hit.pid).unwrap_or(0);
-            cx.comm(parent);
+        let of = self.counts.entry(cx.thread(hit.tid)).or_insert_with(|| {
+            let parent = cx.session.parent_of(hit.pid).map(|pid| {
+                cx.comm(pid);
+                cx.thread(pid)
+            });
             Forker { cmdline: cx.session.cmdline_of(hit.pid), parent, ..Forker::default() }
         });
         of.forks += 1;
@@ -64,13 +66,13 @@ impl Unit for Forks {
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
-        let mut table = Sheet::of(by_weight(&self.counts, |of| of.forks), |(tid, _)| *tid as u64)
-            .task(at, |(tid, _)| *tid)
+        let mut table = Sheet::of(by_weight(&self.counts, |of| of.forks), |(thread, _)| thread.row())
+            .task(at, |(thread, _)| *thread)
             .right("forks", "Forks", 9, |(_, of)| Cell::Count(of.forks))
             .right("rate", "Forks/s", 10, |(_, of)| Cell::Number(of.forks as f64 / at.seconds()))
             .right("last", "Last child", 10, |(_, of)| Cell::Id(of.last.into()))
             .ranked(2);
-        if self.counts.values().any(|of| of.parent > 0) {
+        if self.counts.values().any(|of| of.parent.is_some()) {
             table = table.left("parent", "Parent", 24, |(_, of)| parent_of(at, of)).ranked(1);
         }
         if self.counts.values().any(|of| !of.cmdline.is_empty()) {
@@ -85,5 +87,5 @@ impl Unit for Forks {
 }
 
 fn parent_of(at: &Moment<'_>, of: &Forker) -> Cell {
-    if of.parent == 0 { Cell::Empty } else { text(format!("{} {}", at.comm(of.parent), of.parent)) }
+    of.parent.map_or(Cell::Empty, |parent| text(format!("{} {}", at.comm(parent), parent.tid)))
 }

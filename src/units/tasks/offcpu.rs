@@ -58,7 +58,7 @@ const WITHOUT_WAKEUPS: &str = "no wake-ups recorded: wakers are not known, and s
 struct OffCpu {
     blocked: BlockedTime,
     hz: u64,
-    hot: FxHashMap<(i32, RetainedStack), u64>,
+    hot: FxHashMap<(ThreadKey, RetainedStack), u64>,
     containers: ByContainer,
 }
 
@@ -88,7 +88,7 @@ impl Unit for OffCpu {
         match hit.role {
             CLOCK => {
                 if hit.tid != 0 && cx.counts(hit.cpu) && cx.has(hit.tid) {
-                    let ns = self.hot.entry((hit.tid, hit.stack)).or_default();
+                    let ns = self.hot.entry((cx.thread(hit.tid), hit.stack)).or_default();
                     *ns = ns.saturating_add(hit.period);
                 }
                 return;
@@ -113,8 +113,8 @@ impl Unit for OffCpu {
         self.blocked.thread_changed(change);
     }
 
-    fn on_switch_in(&mut self, _cpu: u32, tid: i32, time: u64, _cx: &mut Context<'_>) {
-        self.blocked.came(tid, time);
+    fn on_switch_in(&mut self, _cpu: u32, tid: i32, time: u64, cx: &mut Context<'_>) {
+        self.blocked.came(tid, time, cx);
     }
 
     fn lost(&mut self, _lost: &LostEvents) {
@@ -132,7 +132,7 @@ impl Unit for OffCpu {
         let [table, wakers] = [Self::table(&sites), Self::wakers_panel(at, &sites)].map(|panel| panel.noted(lacking));
         let mut panels = vec![table, wakers, Self::under_way(&waits)];
         panels.extend(self.graphs(at, &waits));
-        let held = waits.iter().filter(|wait| wait.class != WaitClass::Work).map(|wait| (wait.tid, &wait.stats));
+        let held = waits.iter().filter(|wait| wait.class != WaitClass::Work).map(|wait| (wait.thread, &wait.stats));
         panels.extend(self.containers.panel(at, held, false));
         panels
     }

@@ -39,6 +39,9 @@ struct Row {
     on: BTreeMap<u32, u64>,
 }
 
+/// The run time of each thread, all of it and by CPU.
+type RunTimes = FxHashMap<ThreadKey, (u64, BTreeMap<u32, u64>)>;
+
 #[derive(Clone, Debug, Default)]
 struct OnCpu {
     reader: SchedReader,
@@ -46,13 +49,13 @@ struct OnCpu {
     prios: Option<String>,
     prio: Option<(BoundExpr, BoundExpr)>,
     by_comm: bool,
-    /// The current task of each CPU, its start, and whether it counts.
-    current: OpenSpans<u32, i32, bool>,
+    /// The current task of each CPU, its start, its key, and whether it counts.
+    current: OpenSpans<u32, i32, (ThreadKey, bool)>,
     last_cpu: FxHashMap<i32, u32>,
-    rows: FxHashMap<i32, Row>,
+    rows: FxHashMap<ThreadKey, Row>,
     switches: BTreeMap<u32, u64>,
     lanes: Grid<u32>,
-    tasks: Grid<i32>,
+    tasks: Grid<ThreadKey>,
     since: u64,
     missed: u64,
     containers: ByContainer,
@@ -67,14 +70,14 @@ impl OnCpu {
         Ok(Self { prios, by_comm: settings.has("only-comm"), ..Self::default() })
     }
 
-    fn ran(&mut self, cpu: u32, tid: i32, from: u64, until: u64) {
+    fn ran(&mut self, cpu: u32, thread: ThreadKey, from: u64, until: u64) {
         let from = from.max(self.since);
         let ns = until.saturating_sub(from);
-        let row = self.rows.entry(tid).or_default();
+        let row = self.rows.entry(thread).or_default();
         row.runs.add(ns);
         *row.on.entry(cpu).or_default() += ns;
         self.lanes.spread(&cpu, from, until);
-        self.tasks.spread(&tid, from, until);
+        self.tasks.spread(&thread, from, until);
     }
 
     /// Whether the previous and next tasks have a selected priority. A missed switch has no known priority.
@@ -92,7 +95,8 @@ impl OnCpu {
         let is_left = switch.prev != 0 && leaves && cx.has(switch.prev);
         let counts = is_told || is_left || !cx.is_narrow();
         *self.switches.entry(hit.cpu).or_default() += u64::from(counts);
-        let before = self.current.replace(hit.cpu, switch.next, hit.time, is_told).map(|run| (run.what, run.since));
+        let next = (cx.thread(switch.next), is_told);
+        let before = self.current.replace(hit.cpu, switch.next, hit.time, next).map(|run| (run.what, run.since));
         let (tid, from) = match before {
             Some((tid, from)) if tid == switch.prev => (tid, from),
             // Its name was not known when it started to run.
@@ -106,31 +110,31 @@ impl OnCpu {
             None => (switch.prev, self.since),
         };
         if tid != 0 && leaves && cx.has(tid) {
-            self.ran(hit.cpu, tid, from, hit.time);
+            self.ran(hit.cpu, cx.thread(tid), from, hit.time);
         }
         if switch.next != 0 {
             let moved = self.last_cpu.insert(switch.next, hit.cpu).is_some_and(|last| last != hit.cpu);
             if moved && comes && cx.has(switch.next) {
-                self.rows.entry(switch.next).or_default().migrations += 1;
+                self.rows.entry(cx.thread(switch.next)).or_default().migrations += 1;
             }
         }
     }
 
-    fn with_current(&self, now: u64) -> FxHashMap<i32, (u64, BTreeMap<u32, u64>)> {
-        let mut all: FxHashMap<i32, (u64, BTreeMap<u32, u64>)> =
-            self.rows.iter().map(|(tid, row)| (*tid, (row.runs.sum, row.on.clone()))).collect();
-        for (cpu, run) in self.current.iter().filter(|(_, run)| run.with) {
+    fn with_current(&self, now: u64) -> RunTimes {
+        let mut all: RunTimes =
+            self.rows.iter().map(|(thread, row)| (*thread, (row.runs.sum, row.on.clone()))).collect();
+        for (cpu, run) in self.current.iter().filter(|(_, run)| run.with.1) {
             let ns = now.saturating_sub(run.since.max(self.since));
-            let entry = all.entry(run.what).or_default();
+            let entry = all.entry(run.with.0).or_default();
             entry.0 += ns;
             *entry.1.entry(*cpu).or_default() += ns;
         }
         all
     }
 
-    fn cpus(&self, at: &Moment<'_>, all: &FxHashMap<i32, (u64, BTreeMap<u32, u64>)>) -> Panel {
+    fn cpus(&self, at: &Moment<'_>, all: &RunTimes) -> Panel {
         let span = at.now.saturating_sub(self.since);
-        let mut by_cpu: BTreeMap<u32, Vec<(u64, i32)>> =
+        let mut by_cpu: BTreeMap<u32, Vec<(u64, ThreadKey)>> =
             self.current.iter().map(|(cpu, _)| (*cpu, Vec::new())).collect();
         for (tid, (_, on)) in all {
             for (cpu, ns) in on {
@@ -144,12 +148,12 @@ impl OnCpu {
                 (cpu, list.iter().map(|(ns, _)| ns).sum::<u64>(), list)
             })
             .collect();
-        let now = |cpu: u32| match self.current.get(&cpu).map(|run| (run.what, run.with)) {
+        let now = |cpu: u32| match self.current.get(&cpu).map(|run| (run.what, run.with.1)) {
             None | Some((0, _)) => text("idle"),
             Some((tid, true)) => text(at.task(tid)),
             Some(_) => text("–"),
         };
-        let most = |list: &[(u64, i32)]| {
+        let most = |list: &[(u64, ThreadKey)]| {
             let percent = |ns: u64| crate::panel::unit::percent(100.0 * ns as f64 / span.max(1) as f64);
             let words: Vec<String> =
                 list.iter().take(4).map(|(ns, tid)| format!("{} {}", at.task(*tid), percent(*ns))).collect();
@@ -167,7 +171,7 @@ impl OnCpu {
         sheet.whole("CPUs").noted(note(self.missed, "switch", "not recorded: that time counts for no task"))
     }
 
-    fn by_comm(&self, at: &Moment<'_>, all: &FxHashMap<i32, (u64, BTreeMap<u32, u64>)>) -> Panel {
+    fn by_comm(&self, at: &Moment<'_>, all: &RunTimes) -> Panel {
         let span = at.now.saturating_sub(self.since);
         let mut commands: BTreeMap<Arc<str>, (u64, Stats, u64, u64)> = BTreeMap::new();
         for (tid, (ns, _)) in all {
@@ -191,7 +195,7 @@ impl OnCpu {
             .panel("Commands")
     }
 
-    fn by_task(&self, at: &Moment<'_>, all: &FxHashMap<i32, (u64, BTreeMap<u32, u64>)>) -> Panel {
+    fn by_task(&self, at: &Moment<'_>, all: &RunTimes) -> Panel {
         let span = at.now.saturating_sub(self.since);
         let cpus = |on: &BTreeMap<u32, u64>| {
             let on = by_weight(on, |ns| **ns).into_iter().take(8);
@@ -200,8 +204,8 @@ impl OnCpu {
             text(words.join(" "))
         };
         let nothing = Row::default();
-        let row = |tid: &i32| self.rows.get(tid).unwrap_or(&nothing);
-        Sheet::of(by_weight(all, |(ns, _)| *ns), |(tid, _)| *tid as u64)
+        let row = |thread: &ThreadKey| self.rows.get(thread).unwrap_or(&nothing);
+        Sheet::of(by_weight(all, |(ns, _)| *ns), |(thread, _)| thread.row())
             .task(at, |(tid, _)| *tid)
             .right("ran_ns", "Ran", 9, |(_, (ns, _))| Cell::Time(*ns))
             .right("ran_pct", "%CPU", 9, |(_, (ns, _))| share(*ns, span))
@@ -248,16 +252,18 @@ impl Unit for OnCpu {
             None => self.current.iter().map(|(cpu, _)| *cpu).collect(),
         };
         for cpu in cpus {
-            self.current.replace(cpu, OUTSIDE, lost.until, false);
+            self.current.replace(cpu, OUTSIDE, lost.until, (ThreadKey::default(), false));
         }
     }
 
-    fn thread_changed(&mut self, change: &ThreadChange, _time: u64, _cx: &mut Context<'_>) {
+    fn thread_changed(&mut self, change: &ThreadChange, _time: u64, cx: &mut Context<'_>) {
         match change {
             // A new thread has not migrated from the CPU of an earlier thread with its id.
             ThreadChange::Born { tid, .. } => drop(self.last_cpu.remove(tid)),
             ThreadChange::Exec { pid, from: Some(from), .. } => {
-                self.current.rename(from, *pid);
+                for (_, run) in self.current.iter_mut().filter(|(_, run)| run.what == *from) {
+                    (run.what, run.with.0) = (*pid, cx.thread(*pid));
+                }
                 if let Some(last) = self.last_cpu.remove(from) {
                     self.last_cpu.insert(*pid, last);
                 }
@@ -272,7 +278,7 @@ impl Unit for OnCpu {
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
         let all = self.with_current(at.now);
-        let chosen = at.selected(1).and_then(|row| self.rows.get(&(row as i32)));
+        let chosen = at.selected(1).and_then(|row| self.rows.get(&ThreadKey::of_row(row)));
         let runs = chosen.map_or_else(|| self.rows.values().map(|row| &row.runs).sum(), |row| row.runs.clone());
         let containers = self.containers.panel(at, self.rows.iter().map(|(tid, row)| (*tid, &row.runs)), false);
         let mut panels = vec![

@@ -89,12 +89,12 @@ type Row = [Stats; 3];
 
 #[derive(Clone, Copy, Debug)]
 struct Slow {
-    tid: i32,
+    thread: ThreadKey,
     cpu: u32,
     end: u64,
     why: Why,
     /// The task that ran longest meanwhile.
-    runner: Option<(i32, u64)>,
+    runner: Option<(ThreadKey, u64)>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -108,9 +108,11 @@ struct RunDelay {
     /// The thread that each CPU switched to last.
     current: OpenSpans<u32, i32, ()>,
     runs: CpuRuns,
-    rows: FxHashMap<i32, Row>,
+    /// By thread, or with `--per-cpu` by the number of the CPU.
+    rows: FxHashMap<ThreadKey, Row>,
     containers: ByContainer,
-    meanwhile: FxHashMap<(i32, i32), u64>,
+    /// Time by row and running thread.
+    meanwhile: FxHashMap<(ThreadKey, ThreadKey), u64>,
     map: Grid<u32>,
     slowest: Slowest<Slow>,
     missed: u64,
@@ -152,7 +154,8 @@ impl RunDelay {
 
     fn switch(&mut self, switch: sched::SchedSwitch, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
         self.mend(switch.prev, hit, cx);
-        let before = self.on(hit.cpu).map(|(tid, from)| CpuRun { tid, from, until: hit.time });
+        let before = self.on(hit.cpu);
+        let before = before.map(|(tid, from)| CpuRun { thread: cx.thread(tid), from, until: hit.time });
         if !self.runs.add(hit.cpu, before) {
             return;
         }
@@ -190,42 +193,44 @@ impl RunDelay {
         let ns = wait.took(hit.time);
         let own = UnitSample { tid, ..*hit };
         let above = self.slowest.exceeds(&own, cx.names, ns);
-        let key = if self.per_cpu { hit.cpu as i32 } else { tid };
+        let thread = cx.thread(tid);
+        let key = if self.per_cpu { ThreadKey::of_row(hit.cpu.into()) } else { thread };
         let stats = &mut self.rows.entry(key).or_default()[wait.what as usize];
         stats.add_than(ns, above);
         cx.point(["sched_wakeup", "sched_switch"], hit.time, ns);
         cx.find(tid, RetainedStack::NONE, || format!("waited for CPU {} for {}", hit.cpu, unit::duration(ns)));
         self.map.spread(&hit.cpu, wait.since, hit.time);
-        let mut longest: Option<(i32, u64)> = None;
+        let mut longest: Option<(ThreadKey, u64)> = None;
         for run in self.runs.since(hit.cpu, wait.since) {
             let ns = run.until - run.from.max(wait.since);
-            if run.tid == 0 || run.tid == tid {
+            if run.thread.tid == 0 || run.thread == thread {
                 continue;
             }
             let n = self.meanwhile.len();
-            if n < MAX_PAIRS || self.meanwhile.contains_key(&(key, run.tid)) {
-                *self.meanwhile.entry((key, run.tid)).or_default() += ns;
+            if n < MAX_PAIRS || self.meanwhile.contains_key(&(key, run.thread)) {
+                *self.meanwhile.entry((key, run.thread)).or_default() += ns;
             }
             if longest.is_none_or(|(_, most)| ns > most) {
-                longest = Some((run.tid, ns));
+                longest = Some((run.thread, ns));
             }
         }
-        self.slowest.add(above, ns, || Slow { tid, cpu: hit.cpu, end: hit.time, why: wait.what, runner: longest });
+        self.slowest.add(above, ns, || Slow { thread, cpu: hit.cpu, end: hit.time, why: wait.what, runner: longest });
     }
 
     fn threads(&self, at: &Moment<'_>) -> Panel {
         let (by_cpu, than) = (self.per_cpu, self.slowest.has_threshold());
-        let mut list: Vec<(i32, &Row, Stats)> =
+        let mut list: Vec<(ThreadKey, &Row, Stats)> =
             self.rows.iter().map(|(key, row)| (*key, row, row.iter().sum())).collect();
         arrange_by_key(&mut list, |(key, _, all)| (std::cmp::Reverse(all.sum), *key));
         let by = |row: &Row, why: Why| time(row[why as usize].sum);
-        let now = |key: i32| {
-            let wait = self.waiting.get(&key).filter(|_| !by_cpu);
+        let now = |key: ThreadKey| {
+            let tid = at.names.current(key).filter(|_| !by_cpu);
+            let wait = tid.and_then(|tid| self.waiting.get(&tid));
             wait.map_or(Cell::Empty, |wait| time(wait.took(at.now)))
         };
-        let sheet = Sheet::of(&list, |(key, ..)| *key as u64)
-            .when(by_cpu, |sheet| sheet.right("cpu", "CPU", 5, |(cpu, ..)| Cell::Id((*cpu).into())))
-            .when(!by_cpu, |sheet| sheet.task(at, |(tid, ..)| *tid))
+        let sheet = Sheet::of(&list, |(key, ..)| key.row())
+            .when(by_cpu, |sheet| sheet.right("cpu", "CPU", 5, |(cpu, ..)| Cell::Id(cpu.tid.into())))
+            .when(!by_cpu, |sheet| sheet.task(at, |(thread, ..)| *thread))
             .latency(than, |(.., all)| all)
             .right("wakeup_ns", "Wake-up", 9, |(_, row, _)| by(row, Why::Wakeup))
             .right("preempted_ns", "Preempted", 9, |(_, row, _)| by(row, Why::Preempted))
@@ -251,29 +256,29 @@ impl RunDelay {
     }
 
     fn runners(&self, at: &Moment<'_>) -> Panel {
-        let selected = at.selected(0).map(|id| id as i32).filter(|key| self.rows.contains_key(key));
-        let mut sums: FxHashMap<i32, u64> = FxHashMap::default();
+        let selected = at.selected(0).map(ThreadKey::of_row).filter(|key| self.rows.contains_key(key));
+        let mut sums: FxHashMap<ThreadKey, u64> = FxHashMap::default();
         for ((_, runner), ns) in self.meanwhile.iter().filter(|((key, _), _)| selected.is_none_or(|s| s == *key)) {
             *sums.entry(*runner).or_default() += ns;
         }
         let total = sums.values().sum();
-        let sheet = Sheet::of(by_weight(sums, |ns| *ns), |(tid, _)| tid as u64)
-            .task(at, |(tid, _)| tid)
+        let sheet = Sheet::of(by_weight(sums, |ns| *ns), |(thread, _)| thread.row())
+            .task(at, |(thread, _)| thread)
             .right("total_ns", "Ran", 9, |(_, ns)| time(ns))
             .share(|(_, ns)| ns, total);
-        let who = selected.filter(|_| !self.per_cpu).map(|tid| format!(" {}", at.task(tid))).unwrap_or_default();
+        let who = selected.filter(|_| !self.per_cpu).map(|thread| format!(" {}", at.task(thread))).unwrap_or_default();
         sheet.panel(format!("Ran while{who} waited"))
     }
 
     fn slow(&self, at: &Moment<'_>) -> Panel {
         Sheet::of(self.slowest.iter(), |(_, number, _)| number)
             .right("time_ns", "At", 9, |(.., slow)| Cell::Time(at.after(slow.end)))
-            .task(at, |(.., slow)| slow.tid)
+            .task(at, |(.., slow)| slow.thread)
             .right("cpu", "CPU", 4, |(.., slow)| Cell::Id(slow.cpu.into()))
             .right("delay_ns", "Waited", 8, |(ns, ..)| time(ns))
             .left("reason", "Reason", 10, |(.., slow)| text(slow.why.label()))
             .left("runner", "Longest runner", 24, |(.., slow)| {
-                slow.runner.map_or(text("–"), |(tid, _)| text(at.task(tid)))
+                slow.runner.map_or(text("–"), |(thread, _)| text(at.task(thread)))
             })
             .right("runner_ns", "For", 8, |(.., slow)| time(slow.runner.map_or(0, |(_, ns)| ns)))
             .whole("Longest waits")
@@ -356,11 +361,11 @@ impl Unit for RunDelay {
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
-        let chosen = at.selected(0).and_then(|id| self.rows.get(&(id as i32)));
+        let chosen = at.selected(0).and_then(|id| self.rows.get(&ThreadKey::of_row(id)));
         let stats = chosen.map_or_else(|| self.rows.values().flatten().sum(), |row| row.iter().sum::<Stats>());
         let powers = latency::by_powers("Distribution", &stats, Measure::Time);
         let map = self.map.heatmap("Waited by CPU and time", at, Measure::Time, 64, |cpu| format!("CPU {cpu}"));
-        let sums: Vec<(i32, Stats)> = match self.per_cpu {
+        let sums: Vec<(ThreadKey, Stats)> = match self.per_cpu {
             true => Vec::new(),
             false => self.rows.iter().map(|(tid, row)| (*tid, row.iter().sum())).collect(),
         };

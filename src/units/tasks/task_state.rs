@@ -87,6 +87,7 @@ impl ThreadState {
 /// The circumstances of a task's state.
 #[derive(Clone, Copy, Debug)]
 struct Within {
+    thread: ThreadKey,
     /// Whether its current, next or last CPU is selected.
     counts: bool,
     /// Where it left the CPU.
@@ -98,8 +99,8 @@ struct Within {
 type Now = OpenSpan<ThreadState, Within>;
 
 impl Within {
-    fn new(counts: bool, stack: RetainedStack) -> Self {
-        Self { counts, stack, ended: None }
+    fn new(thread: ThreadKey, counts: bool, stack: RetainedStack) -> Self {
+        Self { thread, counts, stack, ended: None }
     }
 }
 
@@ -119,7 +120,7 @@ struct Row {
 
 #[derive(Clone, Copy, Debug)]
 struct Slow {
-    tid: i32,
+    thread: ThreadKey,
     state: ThreadState,
     end: u64,
     stack: RetainedStack,
@@ -131,7 +132,7 @@ struct TaskState {
     stack: bool,
     only: Vec<ThreadState>,
     tasks: OpenSpans<i32, ThreadState, Within>,
-    rows: FxHashMap<i32, Row>,
+    rows: FxHashMap<ThreadKey, Row>,
     /// The start of the record: a task that leaves at the first switch was running since then.
     began: u64,
     since: u64,
@@ -140,7 +141,7 @@ struct TaskState {
     current: OpenSpans<u32, i32, ()>,
     /// Number of switches from idle that were not recorded.
     missed: u64,
-    blocked: FxHashMap<(i32, ThreadState, RetainedStack), Stats>,
+    blocked: FxHashMap<(ThreadKey, ThreadState, RetainedStack), Stats>,
     slowest: Slowest<Slow>,
     containers: ByContainer,
     labels: StackLabels,
@@ -177,9 +178,9 @@ impl TaskState {
         if !cx.follows(tid) {
             return;
         }
-        let counts = cx.counts(cpu);
+        let (thread, counts) = (cx.thread(tid), cx.counts(cpu));
         let before = match to {
-            Some(state) => self.tasks.replace(tid, state, hit.time, Within::new(counts, stack)),
+            Some(state) => self.tasks.replace(tid, state, hit.time, Within::new(thread, counts, stack)),
             None => self.tasks.take(&tid),
         };
         let first = before.is_none();
@@ -187,14 +188,14 @@ impl TaskState {
         let before = before.unwrap_or(Now {
             what: self.first_state(tid, to, hit),
             since: self.began,
-            with: Within::new(counts, RetainedStack::NONE),
+            with: Within::new(thread, counts, RetainedStack::NONE),
         });
         // A waiting task may run on another CPU than the one that it waited for.
         if !(if before.what == ThreadState::Runnable { counts } else { before.with.counts }) {
             return;
         }
         let (state, stack, ns) = (before.what, before.with.stack, before.took(hit.time));
-        let row = self.rows.entry(tid).or_default();
+        let row = self.rows.entry(thread).or_default();
         row.spent[state as usize] += hit.time.saturating_sub(before.since.max(self.since));
         if first || !(self.only.is_empty() || self.only.contains(&state)) {
             return;
@@ -207,17 +208,17 @@ impl TaskState {
         let stats = row.periods.entry(state).or_default();
         stats.add_than(ns, above);
         if state.sleeps() {
-            self.blocked.entry((tid, state, stack)).or_default().add(ns);
+            self.blocked.entry((thread, state, stack)).or_default().add(ns);
         }
         if state != ThreadState::Running {
-            self.slowest.add(above, ns, || Slow { tid, state, end: hit.time, stack });
+            self.slowest.add(above, ns, || Slow { thread, state, end: hit.time, stack });
         }
     }
 
     /// Ends the time of a task in its state without a record.
-    fn close(&mut self, tid: i32, now: &Now, until: u64) {
+    fn close(&mut self, now: &Now, until: u64) {
         if now.with.counts {
-            let row = self.rows.entry(tid).or_default();
+            let row = self.rows.entry(now.with.thread).or_default();
             row.spent[now.what as usize] += until.saturating_sub(now.since.max(self.since));
         }
     }
@@ -261,29 +262,35 @@ impl TaskState {
         }
         if hit.role == 2 && self.tasks.get(&tid).is_none() && cx.follows(tid) {
             // It is created here.
-            let (state, stack, counts) = (ThreadState::Runnable, RetainedStack::NONE, cx.counts(cpu));
-            self.tasks.begin(tid, state, hit.time, Within::new(counts, stack));
+            let (thread, counts) = (cx.thread(tid), cx.counts(cpu));
+            let within = Within::new(thread, counts, RetainedStack::NONE);
+            self.tasks.begin(tid, ThreadState::Runnable, hit.time, within);
             if counts {
-                self.rows.entry(tid).or_default();
+                self.rows.entry(thread).or_default();
             }
             return;
         }
         self.turn(tid, Some(ThreadState::Runnable), cpu, RetainedStack::NONE, hit, cx);
     }
 
+    /// Returns the current state of a thread; `None` if another thread has its number now.
+    fn current_state(&self, thread: ThreadKey) -> Option<&Now> {
+        self.tasks.get(&thread.tid).filter(|now| now.with.thread == thread)
+    }
+
     /// Returns a thread's time in each state up to now.
-    fn spent(&self, tid: i32, row: &Row, now: u64) -> [u64; 9] {
+    fn spent(&self, thread: ThreadKey, row: &Row, now: u64) -> [u64; 9] {
         let mut spent = row.spent;
-        if let Some(current) = self.tasks.get(&tid).filter(|current| current.with.counts) {
+        if let Some(current) = self.current_state(thread).filter(|current| current.with.counts) {
             spent[current.what as usize] += current.until(now).saturating_sub(current.since.max(self.since));
         }
         spent
     }
 
-    fn by_thread(&self, at: &Moment<'_>) -> Vec<(i32, [u64; 9])> {
-        let all = self.rows.iter().map(|(tid, row)| (*tid, self.spent(*tid, row, at.now)));
+    fn by_thread(&self, at: &Moment<'_>) -> Vec<(ThreadKey, [u64; 9])> {
+        let all = self.rows.iter().map(|(thread, row)| (*thread, self.spent(*thread, row, at.now)));
         let mut list: Vec<_> = all.filter(|(_, spent)| self.only.is_empty() || self.weight(spent) > 0).collect();
-        arrange_by_key(&mut list, |(tid, spent)| (std::cmp::Reverse(self.weight(spent)), *tid));
+        arrange_by_key(&mut list, |(thread, spent)| (std::cmp::Reverse(self.weight(spent)), *thread));
         list
     }
 
@@ -309,7 +316,7 @@ impl TaskState {
         })
     }
 
-    fn by_container(&mut self, at: &Moment<'_>, list: &[(i32, [u64; 9])]) -> Option<Panel> {
+    fn by_container(&mut self, at: &Moment<'_>, list: &[(ThreadKey, [u64; 9])]) -> Option<Panel> {
         let mut containers = std::mem::take(&mut self.containers);
         let add = |sum: &mut [u64; 9], spent: [u64; 9]| sum.iter_mut().zip(spent).for_each(|(sum, ns)| *sum += ns);
         let sums = containers.sums(at, list.iter().copied(), add, |spent| self.weight(spent));
@@ -317,13 +324,13 @@ impl TaskState {
         Some(self.with_states(ByContainer::sheet(&sums)?, |(_, (_, spent))| *spent).panel(containers::TITLE))
     }
 
-    fn by_task(&self, at: &Moment<'_>, list: &[(i32, [u64; 9])]) -> Panel {
-        let now = |tid: i32| self.tasks.get(&tid).filter(|now| now.with.ended.is_none());
+    fn by_task(&self, at: &Moment<'_>, list: &[(ThreadKey, [u64; 9])]) -> Panel {
+        let now = |thread: ThreadKey| self.current_state(thread).filter(|now| now.with.ended.is_none());
         let so_far = |now: &Now| Cell::Time(now.took(at.now));
-        let sheet = Sheet::of(list.iter().copied(), |(tid, _)| tid as u64)
-            .task(at, |(tid, _)| tid)
-            .left("state", "Now", 4, |(tid, _)| text(now(tid).map_or("–", |now| now.what.letter())))
-            .right("so_far_ns", "So far", 8, |(tid, _)| now(tid).map_or(Cell::Empty, so_far))
+        let sheet = Sheet::of(list.iter().copied(), |(thread, _)| thread.row())
+            .task(at, |(thread, _)| thread)
+            .left("state", "Now", 4, |(thread, _)| text(now(thread).map_or("–", |now| now.what.letter())))
+            .right("so_far_ns", "So far", 8, |(thread, _)| now(thread).map_or(Cell::Empty, so_far))
             .right("total_ns", "Total", 8, |(_, spent)| Cell::Time(spent.iter().sum()));
         let sheet = self.with_states(sheet, |(_, spent)| spent);
         let what = "from idle not recorded: the tasks count as running since they could";
@@ -331,17 +338,17 @@ impl TaskState {
     }
 
     fn periods(&self, at: &Moment<'_>) -> Panel {
-        let selected = at.selected(0).map(|id| id as i32).filter(|tid| self.rows.contains_key(tid));
-        let mut list: Vec<(i32, ThreadState, &Stats)> = Vec::new();
-        for (tid, row) in self.rows.iter().filter(|(tid, _)| selected.is_none_or(|s| s == **tid)) {
-            list.extend(row.periods.iter().map(|(state, stats)| (*tid, *state, stats)));
+        let selected = at.selected(0).map(ThreadKey::of_row).filter(|thread| self.rows.contains_key(thread));
+        let mut list: Vec<(ThreadKey, ThreadState, &Stats)> = Vec::new();
+        for (thread, row) in self.rows.iter().filter(|(thread, _)| selected.is_none_or(|s| s == **thread)) {
+            list.extend(row.periods.iter().map(|(state, stats)| (*thread, *state, stats)));
         }
-        arrange_by_key(&mut list, |(tid, state, stats)| (std::cmp::Reverse(stats.sum), *tid, *state));
-        let sheet = Sheet::of(list, |(tid, state, _)| id(&(tid, state)))
-            .task(at, |(tid, ..)| tid)
+        arrange_by_key(&mut list, |(thread, state, stats)| (std::cmp::Reverse(stats.sum), *thread, *state));
+        let sheet = Sheet::of(list, |(thread, state, _)| id(&(thread, state)))
+            .task(at, |(thread, ..)| thread)
             .left("state", "St", 3, |(_, state, _)| text(state.letter()))
             .latency(self.slowest.has_threshold(), |(.., stats)| stats);
-        let who = selected.map(|tid| format!(" of {}", at.task(tid))).unwrap_or_default();
+        let who = selected.map(|thread| format!(" of {}", at.task(thread))).unwrap_or_default();
         sheet.panel(format!("Periods{who}"))
     }
 
@@ -349,23 +356,23 @@ impl TaskState {
         let lines: Vec<Arc<str>> = self.slowest.iter().map(|(.., slow)| self.labels.line(at, slow.stack)).collect();
         Sheet::of(self.slowest.iter().zip(&lines), |((_, number, _), _)| number)
             .right("time_ns", "Until", 9, |((.., slow), _)| Cell::Time(at.after(slow.end)))
-            .task(at, |((.., slow), _)| slow.tid)
+            .task(at, |((.., slow), _)| slow.thread)
             .left("state", "St", 3, |((.., slow), _)| text(slow.state.letter()))
             .right("ns", "For", 8, |((ns, ..), _)| time(ns))
             .left("stack", "Where", 0, |(_, line)| text(line.clone()))
             .whole("Longest periods")
     }
 
-    fn asleep(&self, at: &Moment<'_>) -> Vec<(i32, ThreadState, RetainedStack, u64, u64)> {
-        let mut sums: FxHashMap<(i32, ThreadState, RetainedStack), (u64, u64)> =
+    fn asleep(&self, at: &Moment<'_>) -> Vec<(ThreadKey, ThreadState, RetainedStack, u64, u64)> {
+        let mut sums: FxHashMap<(ThreadKey, ThreadState, RetainedStack), (u64, u64)> =
             self.blocked.iter().map(|(key, stats)| (*key, (stats.sum, stats.n))).collect();
         let asleep = |now: &Now| now.with.counts && now.what.sleeps() && self.shows(now.what);
-        for (tid, now) in self.tasks.iter().filter(|(_, now)| asleep(now)) {
-            let entry = sums.entry((*tid, now.what, now.with.stack)).or_default();
+        for (_, now) in self.tasks.iter().filter(|(_, now)| asleep(now)) {
+            let entry = sums.entry((now.with.thread, now.what, now.with.stack)).or_default();
             *entry = (entry.0 + at.now.saturating_sub(now.since.max(self.since)), entry.1 + 1);
         }
-        let mut list: Vec<_> = sums.into_iter().map(|((tid, s, pin), (ns, n))| (tid, s, pin, ns, n)).collect();
-        arrange_by_key(&mut list, |(tid, state, pin, ns, _)| (std::cmp::Reverse(*ns), *tid, *state, *pin));
+        let mut list: Vec<_> = sums.into_iter().map(|((thread, s, pin), (ns, n))| (thread, s, pin, ns, n)).collect();
+        arrange_by_key(&mut list, |(thread, state, pin, ns, _)| (std::cmp::Reverse(*ns), *thread, *state, *pin));
         list
     }
 
@@ -374,9 +381,9 @@ impl TaskState {
         let flame = at.flame(
             "Sleep as a flame graph",
             Measure::Time,
-            list.iter().map(|(tid, _, pin, ns, n)| (*tid, *pin, *ns, *n)),
+            list.iter().map(|(thread, _, pin, ns, n)| (*thread, *pin, *ns, *n)),
         );
-        let asleep = list.iter().map(|(tid, state, pin, ns, n)| ((at.comm(*tid), *state), *pin, (*ns, *n)));
+        let asleep = list.iter().map(|(thread, state, pin, ns, n)| ((at.comm(*thread), *state), *pin, (*ns, *n)));
         let places = self.labels.rows(at, asleep, |sum: &mut (u64, u64), (ns, n)| *sum = (sum.0 + ns, sum.1 + n));
         let sheet = Sheet::of(by_weight(&places, |(ns, _)| *ns), |(key, _)| id(key))
             .right("total_ns", "Asleep", 9, |(_, (ns, _))| time(*ns))
@@ -420,24 +427,24 @@ impl Unit for TaskState {
         }
     }
 
-    fn thread_changed(&mut self, change: &ThreadChange, time: u64, _cx: &mut Context<'_>) {
+    fn thread_changed(&mut self, change: &ThreadChange, time: u64, cx: &mut Context<'_>) {
         match change {
             // A thread that ended without a last switch may have had the id.
             ThreadChange::Born { tid, .. } => {
                 let before = self.tasks.take(tid);
-                before.into_iter().for_each(|before| self.close(*tid, &before, before.until(time)));
+                before.into_iter().for_each(|before| self.close(&before, before.until(time)));
             }
             ThreadChange::Ended { tid, .. } => {
                 self.tasks.newest(tid).into_iter().for_each(|now| now.with.ended = Some(time));
             }
             ThreadChange::Exec { pid, from, gone } => {
                 for tid in gone {
-                    self.tasks.take(tid).into_iter().for_each(|now| self.close(*tid, &now, time));
+                    self.tasks.take(tid).into_iter().for_each(|now| self.close(&now, time));
                 }
                 if let Some((from, now)) = from.and_then(|from| Some((from, self.tasks.take(&from)?))) {
                     // The state continues under the new id; the time is divided between the ids.
-                    self.close(from, &now, time);
-                    self.tasks.replace(*pid, now.what, time, now.with);
+                    self.close(&now, time);
+                    self.tasks.replace(*pid, now.what, time, Within { thread: cx.thread(*pid), ..now.with });
                     self.current.rename(&from, *pid);
                 }
             }
@@ -447,7 +454,7 @@ impl Unit for TaskState {
     fn lost(&mut self, lost: &LostEvents) {
         // The state in the gap is unknown: every known state ends at its start.
         let tasks = std::mem::take(&mut self.tasks);
-        tasks.iter().for_each(|(tid, now)| self.close(*tid, now, now.until(lost.from)));
+        tasks.iter().for_each(|(_, now)| self.close(now, now.until(lost.from)));
         self.began = lost.until;
         self.since = self.since.max(lost.until);
         self.seen_cpus.clear();
@@ -473,7 +480,8 @@ impl Unit for TaskState {
         self.blocked.clear();
         self.slowest.clear();
         let alive = &self.tasks;
-        self.rows.retain(|tid, _| alive.get(tid).is_some_and(|now| now.with.counts));
+        let is_alive = |thread: &ThreadKey, now: &Now| now.with.counts && now.with.thread == *thread;
+        self.rows.retain(|thread, _| alive.get(&thread.tid).is_some_and(|now| is_alive(thread, now)));
         self.rows.values_mut().for_each(|row| *row = Row::default());
     }
 }

@@ -55,7 +55,7 @@ $ perfprof-tui waits -p 8996 --batch --duration 3 --panel Parts
 const MOST_SAMPLED: usize = 1 << 17;
 
 /// A thread, its stack, and whether user code ran.
-type Sampled = (i32, RetainedStack, bool);
+type Sampled = (ThreadKey, RetainedStack, bool);
 
 #[derive(Clone, Debug, Default)]
 struct Waits {
@@ -89,7 +89,7 @@ impl Waits {
         if hit.tid == 0 || !cx.counts(hit.cpu) || !cx.has(hit.tid) {
             return;
         }
-        let mut key = (hit.tid, hit.stack, hit.user);
+        let mut key = (cx.thread(hit.tid), hit.stack, hit.user);
         if self.sampled.len() >= MOST_SAMPLED && !self.sampled.contains_key(&key) {
             key.1 = RetainedStack::NONE;
         }
@@ -107,11 +107,11 @@ impl Waits {
         self.unwoken += u64::from(comes == Some(Came::Asleep));
         let on = (hit.cpu, hit.time, cx.counts(hit.cpu));
         let leaves = cx.follows(switch.prev);
-        self.times.switch(on, switch, leaves, comes);
+        self.times.switch(on, switch, [switch.prev, switch.next].map(|tid| cx.thread(tid)), leaves, comes);
         if cx.is_narrow() {
             let others = [(switch.prev, leaves), (switch.next, comes.is_some())];
             let others = others.into_iter().filter(|(_, is_followed)| !is_followed);
-            others.for_each(|(tid, _)| self.times.unfollow(tid, hit.time));
+            others.for_each(|(tid, _)| self.times.unfollow(cx.thread(tid), hit.time));
         }
     }
 }
@@ -134,7 +134,7 @@ impl Unit for Waits {
         }
         self.times.begin(hit.time);
         for tid in self.blocked.take_up(hit.time, cx) {
-            self.times.sleeps_since_before(tid);
+            self.times.sleeps_since_before(cx.thread(tid));
         }
         match self.blocked.reader.read(hit, cx.names) {
             Some(SchedEvent::Switch(switch)) => self.switched(switch, hit, cx),
@@ -143,7 +143,7 @@ impl Unit for Waits {
                 if cx.follows(wakeup.tid) {
                     let is_new = hit.role == 2;
                     self.woken += u64::from(!is_new);
-                    self.times.wake(wakeup.tid, hit.time, is_new, cx.counts(wakeup.cpu));
+                    self.times.wake(cx.thread(wakeup.tid), hit.time, is_new, cx.counts(wakeup.cpu));
                 }
             }
             None => {}
@@ -154,21 +154,21 @@ impl Unit for Waits {
         true
     }
 
-    fn thread_changed(&mut self, change: &ThreadChange, time: u64, _cx: &mut Context<'_>) {
+    fn thread_changed(&mut self, change: &ThreadChange, time: u64, cx: &mut Context<'_>) {
         self.blocked.thread_changed(change);
         match change {
-            ThreadChange::Born { tid, .. } => self.times.born(*tid, time),
-            ThreadChange::Ended { tid, .. } => self.times.ended(*tid, time),
+            ThreadChange::Born { tid, .. } => self.times.born(cx.thread(*tid), cx.names.earlier(*tid), time),
+            ThreadChange::Ended { tid, .. } => self.times.ended(cx.thread(*tid), time),
             ThreadChange::Exec { pid, from, gone } => {
-                gone.iter().for_each(|tid| self.times.ended(*tid, time));
-                from.iter().for_each(|from| self.times.renumber(*from, *pid));
+                gone.iter().for_each(|tid| self.times.ended(cx.thread(*tid), time));
+                from.iter().for_each(|from| self.times.renumber(cx.thread(*from), cx.thread(*pid)));
             }
         }
     }
 
     fn on_switch_in(&mut self, cpu: u32, tid: i32, time: u64, cx: &mut Context<'_>) {
         if let Some(switch) = SchedSwitch::untold(self.times.on(cpu), tid) {
-            let came = self.blocked.came(tid, time);
+            let came = self.blocked.came(tid, time, cx);
             self.turn(switch, came, &UnitSample::switch_in(cpu, tid, time), cx);
         }
     }

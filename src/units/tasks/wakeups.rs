@@ -36,7 +36,7 @@ const MAX_PAIRS: usize = 1 << 17;
 const DISK: usize = 3;
 
 /// A waker, the woken task, and with `-g` the waker's stack.
-type Pair = (TaskWaker, i32, RetainedStack);
+type Pair = (TaskWaker, ThreadKey, RetainedStack);
 
 #[derive(Clone, Debug, Default)]
 struct Wakeups {
@@ -51,7 +51,7 @@ struct Wakeups {
 }
 
 /// Displayed rows: waker name, context and woken task.
-type Row = (Arc<str>, WakeContext, i32);
+type Row = (Arc<str>, WakeContext, ThreadKey);
 
 /// Total wakeups, including those of tasks that have not run yet.
 fn seen(stats: &Stats) -> u64 {
@@ -65,7 +65,7 @@ impl Wakeups {
 
     fn waker(&mut self, at: &Moment<'_>, waker: TaskWaker, stack: RetainedStack, by_comm: bool) -> Arc<str> {
         let cause = self.causes.cause(at, waker, stack);
-        self.wakers.words(at, cause, |at, tid| if by_comm { at.comm(tid) } else { at.task(tid) })
+        self.wakers.words(at, cause, |at, thread| if by_comm { at.comm(thread) } else { at.task(thread) })
     }
 
     fn named<K: Ord>(
@@ -119,7 +119,7 @@ impl Wakeups {
     }
 
     fn woken(&mut self, wakeup: Wakeup, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
-        let waker = self.wakers.waker(wakeup, hit);
+        let waker = self.wakers.waker(wakeup, hit, cx);
         let by = waker.tid();
         let ours = cx.has(wakeup.tid) || by.is_some_and(|by| cx.has(by));
         let unasked = [Some(wakeup.tid), by].into_iter().flatten().any(|tid| cx.is_unasked(tid));
@@ -127,7 +127,7 @@ impl Wakeups {
             return;
         }
         cx.comm(hit.tid);
-        let key = (waker, wakeup.tid, hit.stack);
+        let key = (waker, cx.thread(wakeup.tid), hit.stack);
         if self.pairs.len() >= MAX_PAIRS && !self.pairs.contains_key(&key) {
             return;
         }
@@ -194,7 +194,7 @@ impl Unit for Wakeups {
         let all = self.pairs.values().sum();
         let rows = self.named(at, false, |waker, (of, woken, _)| (waker, of.context(), *woken));
         let names = self.named(at, true, |waker, (_, woken, _)| (waker, at.comm(*woken)));
-        let course = |waker: &TaskWaker| self.wakers.words(at, waker.cause(), |at, tid| at.task(tid)).to_string();
+        let course = |waker: &TaskWaker| self.wakers.words(at, waker.cause(), |at, thread| at.task(thread)).to_string();
         let mut panels = vec![
             self.table(at, &rows),
             self.by_comm(&names),

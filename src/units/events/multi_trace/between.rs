@@ -16,7 +16,7 @@ pub(super) struct Seen {
     pub(super) cpu: u32,
     /// 0 if unknown.
     pub(super) pid: i32,
-    pub(super) tid: i32,
+    pub(super) thread: ThreadKey,
     pub(super) event: u16,
     /// Whether it belongs to the target.
     pub(super) is_chosen: bool,
@@ -27,9 +27,10 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    pub(super) fn of(hit: &UnitSample<'_>) -> Self {
-        let UnitSample { time, cpu, pid, tid, event, stack, .. } = *hit;
-        Self { time, cpu, pid, tid, event, is_chosen: true, raw: hit.raw.into(), stack, found: None }
+    pub(super) fn of(hit: &UnitSample<'_>, cx: &Context<'_>) -> Self {
+        let UnitSample { time, cpu, pid, event, stack, .. } = *hit;
+        let thread = cx.thread(hit.tid);
+        Self { time, cpu, pid, thread, event, is_chosen: true, raw: hit.raw.into(), stack, found: None }
     }
 }
 
@@ -48,7 +49,7 @@ pub(super) struct Slow {
 }
 
 /// An event of a thread in a stack.
-pub(super) type EventPlace = (u16, i32, RetainedStack);
+pub(super) type EventPlace = (u16, ThreadKey, RetainedStack);
 const PLACES: usize = 200;
 
 #[derive(Clone, Debug, Default)]
@@ -65,7 +66,7 @@ impl Recent {
     pub(super) fn remember(&mut self, seen: Seen) {
         // An event with two roles arrives twice.
         let same = |last: &Seen| {
-            (last.time, last.event, last.cpu, last.tid) == (seen.time, seen.event, seen.cpu, seen.tid)
+            (last.time, last.event, last.cpu, last.thread) == (seen.time, seen.event, seen.cpu, seen.thread)
                 && last.found == seen.found
         };
         if self.detail.events > 0 && !self.events.back().is_some_and(same) {
@@ -86,14 +87,14 @@ impl Recent {
         let ours = |seen: &&Seen| {
             let same = |end: &&Seen| {
                 detail.cpu && end.cpu == seen.cpu
-                    || detail.thread && end.tid == seen.tid
+                    || detail.thread && end.thread == seen.thread
                     || detail.process && end.pid != 0 && end.pid == seen.pid
             };
             // An event with two roles was seen in the other role.
-            let is_end = |end: &Seen| (seen.time, seen.event, seen.tid) == (end.time, end.event, end.tid);
+            let is_end = |end: &Seen| (seen.time, seen.event, seen.thread) == (end.time, end.event, end.thread);
             !is_end(&first)
                 && !is_end(second)
-                && (ends.iter().any(same) || detail.key && *key == RowKey::Int(seen.tid.into()))
+                && (ends.iter().any(same) || detail.key && *key == RowKey::Int(seen.thread.tid.into()))
         };
         let since = self.events.iter().rev().take_while(|seen| seen.time >= from);
         let all: Vec<&Seen> = since.filter(ours).collect();
@@ -108,7 +109,7 @@ impl Recent {
         let more = all.len() - kept.len();
         let mut places: BTreeMap<EventPlace, u64> = BTreeMap::new();
         let meanwhile = all.iter().filter(|seen| seen.time >= first.time);
-        meanwhile.for_each(|seen| *places.entry((seen.event, seen.tid, seen.stack)).or_default() += 1);
+        meanwhile.for_each(|seen| *places.entry((seen.event, seen.thread, seen.stack)).or_default() += 1);
         let mut counts = by_share_of_event(places, |(event, ..)| *event);
         counts.truncate(PLACES);
         let oldest = self.events.front().filter(|_| self.events.len() == RECENT).map_or(0, |seen| seen.time);
@@ -147,7 +148,8 @@ mod tests {
 
     fn seen(time: u64) -> Seen {
         let (raw, stack) = (Box::default(), RetainedStack::default());
-        Seen { time, cpu: 0, pid: 7, tid: 7, event: 1, is_chosen: true, raw, stack, found: None }
+        let thread = ThreadKey::of_row(7);
+        Seen { time, cpu: 0, pid: 7, thread, event: 1, is_chosen: true, raw, stack, found: None }
     }
 
     #[test]
@@ -169,14 +171,15 @@ mod tests {
         let mut time = 10;
         let mut hit = |event, tid| {
             time += 1;
-            recent.remember(Seen { event, tid, ..seen(time) });
+            recent.remember(Seen { event, thread: ThreadKey::of_row(tid), ..seen(time) });
         };
-        (0..2 * PLACES as i32).for_each(|tid| (0..5).for_each(|_| hit(1, tid)));
+        (0..2 * PLACES as u64).for_each(|tid| (0..5).for_each(|_| hit(1, tid)));
         (0..3).for_each(|_| hit(2, 7));
         hit(2, 8);
         let slow = recent.between(seen(1), &seen(100_000), &RowKey::Int(7));
         assert_eq!(slow.counts.len(), PLACES);
-        let first: Vec<_> = slow.counts.iter().take(3).map(|((event, tid, _), n)| (*event, *tid, *n)).collect();
+        let first: Vec<_> =
+            slow.counts.iter().take(3).map(|((event, thread, _), n)| (*event, thread.tid, *n)).collect();
         assert_eq!(first, [(2, 7, 3), (2, 8, 1), (1, 0, 5)]);
     }
 }

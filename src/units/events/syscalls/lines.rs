@@ -44,7 +44,7 @@ impl CallArguments {
 /// A call that returned.
 #[derive(Clone, Debug)]
 pub(super) struct ListedCall {
-    pub(super) tid: i32,
+    pub(super) thread: ThreadKey,
     pub(super) call: Call,
     pub(super) made: CallArguments,
     pub(super) time: u64,
@@ -141,20 +141,25 @@ impl CallLines {
     }
 
     /// The threads of the newest lines.
-    pub(super) fn threads(&self, rows: usize) -> impl Iterator<Item = i32> {
-        self.newest_of(rows).map(|(_, call)| call.tid)
+    pub(super) fn threads(&self, rows: usize) -> impl Iterator<Item = ThreadKey> {
+        self.newest_of(rows).map(|(_, call)| call.thread)
     }
 
-    pub(super) fn panel(&self, at: &Moment<'_>, tables: CallTables, containers: &FxHashMap<i32, String>) -> Panel {
+    pub(super) fn panel(
+        &self,
+        at: &Moment<'_>,
+        tables: CallTables,
+        containers: &FxHashMap<ThreadKey, String>,
+    ) -> Panel {
         let shown = self.newest_of(at.look.rows);
         let gone = self.number - self.cleared_at - shown.len() as u64;
-        let container = |tid: i32| containers.get(&tid).map_or(Cell::Empty, |name| text(name.as_str()));
+        let container = |thread: ThreadKey| containers.get(&thread).map_or(Cell::Empty, |name| text(name.as_str()));
         let rows = Sheet::of(shown, |(number, _)| *number)
             .right("time_ns", "Time", 14, |(_, of)| Cell::Moment(at.after(of.time)))
-            .task(at, |(_, of)| of.tid)
+            .task(at, |(_, of)| of.thread)
             .ranked(1)
             .when(!containers.is_empty(), |sheet| {
-                sheet.left("container", "Container", 20, |(_, of)| container(of.tid)).ranked(2)
+                sheet.left("container", "Container", 20, |(_, of)| container(of.thread)).ranked(2)
             })
             .right("ns", "Took", 9, |(_, of)| of.ns.map_or(Cell::Empty, Cell::Time))
             .left("line", "Call", 0, |(_, of)| text(of.line(tables)))

@@ -24,10 +24,10 @@ impl Syscalls {
         let chosen =
             at.selected(0).and_then(|row| self.rows.iter().find(|(key, _)| id(key) == row)).map(|(_, row)| row);
         let all = chosen.map_or_else(|| self.rows.values().map(|row| &row.stats).sum(), |row| row.stats.clone());
-        let containers = self.containers.panel(at, self.threads.iter().map(|(tid, stats)| (*tid, stats)), false);
-        let mut names: FxHashMap<i32, String> = FxHashMap::default();
-        let threads: FxHashSet<i32> = self.lines.threads(at.look.rows).collect();
-        names.extend(threads.into_iter().filter_map(|tid| Some((tid, self.containers.container(at, tid)?))));
+        let containers = self.containers.panel(at, self.threads.iter().map(|(thread, stats)| (*thread, stats)), false);
+        let mut names: FxHashMap<ThreadKey, String> = FxHashMap::default();
+        let threads: FxHashSet<ThreadKey> = self.lines.threads(at.look.rows).collect();
+        names.extend(threads.into_iter().filter_map(|thread| Some((thread, self.containers.container(at, thread)?))));
         let mut panels = vec![
             self.table(at),
             self.under_way(at),
@@ -48,9 +48,9 @@ impl Syscalls {
 
     fn table(&self, at: &Moment<'_>) -> Panel {
         let tables = self.tables;
-        let mut now: FxHashMap<(i32, Call), (u64, u64)> = FxHashMap::default();
+        let mut now: FxHashMap<(ThreadKey, Call), (u64, u64)> = FxHashMap::default();
         for (tid, call, ns) in self.open_calls(at) {
-            let key = (if self.per_thread { tid } else { 0 }, call);
+            let key = (if self.per_thread { at.names.key(tid) } else { ThreadKey::default() }, call);
             let entry = now.entry(key).or_default();
             *entry = (entry.0 + 1, entry.1.max(ns));
         }
@@ -71,7 +71,7 @@ impl Syscalls {
         let sheet = Sheet::of(list, |(key, _)| id(key))
             .left("call", "Call", 20, |((_, call), _)| text(tables.name(*call)))
             .when(is_mixed, |sheet| sheet.left("abi", "ABI", 6, |((_, call), _)| text(tables.abi(*call).1)))
-            .when(self.per_thread, |sheet| sheet.task(at, |((tid, _), _)| *tid))
+            .when(self.per_thread, |sheet| sheet.task(at, |((thread, _), _)| *thread))
             .columns(latency::columns(self.slowest.has_threshold()), |(_, row)| spread(row))
             .right("errors", "Errors", 8, |(_, row)| count(row.errors.values().map(|of| of.times).sum()))
             .left("errno", "Top error", 14, |(_, row)| most(row))
@@ -101,7 +101,7 @@ impl Syscalls {
             }
         }
         arrange_by_key(&mut list, |(number, error, failed, _)| {
-            (std::cmp::Reverse(failed.times), *number, *error, failed.tid)
+            (std::cmp::Reverse(failed.times), *number, *error, failed.thread)
         });
         let last = |call: Call, failed: &Failed| failed.made.line(tables, call);
         let lacks_paths = self.text_fields.is_empty() && at.session.origin() == Origin::Live;
@@ -112,7 +112,7 @@ impl Syscalls {
             .left("errno", "Error", 18, |(_, error, ..)| text(error_name(error)))
             .right("errors", "Times", 10, |(_, _, failed, _)| Cell::Count(failed.times))
             .right("share_pct", "%calls", 9, |(_, _, failed, calls)| share(failed.times, calls))
-            .left("last_by", "Last by", 20, |(_, _, failed, _)| text(at.task(failed.tid)))
+            .left("last_by", "Last by", 20, |(_, _, failed, _)| text(at.task(failed.thread)))
             .ranked(1)
             .left("last_call", "Last call", 0, move |(call, _, failed, _)| text(last(call, failed)))
             .ranked(1)
@@ -147,8 +147,8 @@ impl Syscalls {
     }
 
     fn by_thread(&self, at: &Moment<'_>) -> Panel {
-        Sheet::of(by_weight(&self.threads, |stats| stats.sum), |(tid, _)| *tid as u64)
-            .task(at, |(tid, _)| *tid)
+        Sheet::of(by_weight(&self.threads, |stats| stats.sum), |(thread, _)| thread.row())
+            .task(at, |(thread, _)| *thread)
             .latency(false, |(_, stats)| stats)
             .panel("Threads")
     }
@@ -161,7 +161,7 @@ impl Syscalls {
         };
         Sheet::of(self.slowest.iter(), |(_, number, _)| number)
             .right("time_ns", "At", 9, |(.., of)| Cell::Time(at.after(of.time)))
-            .task(at, |(.., of)| of.tid)
+            .task(at, |(.., of)| of.thread)
             .left("call", "Call", 16, |(.., of)| text(tables.name(of.call)))
             .ranked(2)
             .right("ns", "Took", 9, |(ns, ..)| Cell::Time(ns))

@@ -123,7 +123,7 @@ impl Syscalls {
     pub(super) fn add_summed(&mut self, calls: &SummedCalls<'_>, cx: &mut Context<'_>) {
         self.initial.ask(cx);
         for sum in &calls.sums {
-            self.add_sum(sum, calls.until);
+            self.add_sum(sum, cx.thread(sum.tid), calls.until);
             cx.comm(sum.tid);
         }
         let tids = calls.sums.iter().map(|sum| sum.tid).chain(calls.open.iter().map(|open| open.tid));
@@ -136,16 +136,17 @@ impl Syscalls {
         self.summed.add(calls, calls.sums.iter().map(|sum| sum.n + sum.untimed).sum());
     }
 
-    fn add_sum(&mut self, sum: &CallSum, until: u64) {
+    fn add_sum(&mut self, sum: &CallSum, thread: ThreadKey, until: u64) {
         let call = Call::of(sum.number, sum.is_32_bit);
-        let row = self.rows.entry((if self.per_thread { sum.tid } else { 0 }, call)).or_default();
+        let key = (if self.per_thread { thread } else { ThreadKey::default() }, call);
+        let row = self.rows.entry(key).or_default();
         row.untimed += sum.untimed;
         for (number, times) in &sum.errors {
             let failed = row.errors.entry(*number).or_default();
             // The arguments of the last single one stay.
             let made = std::mem::take(&mut failed.made);
-            let last = if failed.times == 0 { (sum.tid, sum.pid) } else { (failed.tid, failed.pid) };
-            *failed = Failed { times: failed.times + times, tid: last.0, pid: last.1, made };
+            let last = if failed.times == 0 { (thread, sum.pid) } else { (failed.thread, failed.pid) };
+            *failed = Failed { times: failed.times + times, thread: last.0, pid: last.1, made };
         }
         self.targets.lack(call, sum.n + sum.untimed, self.tables);
         let has_threshold = self.slowest.has_threshold();
@@ -153,7 +154,7 @@ impl Syscalls {
         let slow = if has_threshold { sum.slow } else { 0 };
         let stats = Stats::of_sum(sum.n, sum.ns, (sum.min, sum.max), slow, sum.buckets.clone());
         row.stats.merge(&stats);
-        self.threads.entry(sum.tid).or_default().merge(&stats);
+        self.threads.entry(thread).or_default().merge(&stats);
         if sum.n > 0 {
             self.course.add(&call, until, sum.n as f64);
         }

@@ -53,7 +53,7 @@ impl Files {
 
     fn files(&self, at: &Moment<'_>, files: &FxHashMap<PathId, Figures>) -> Panel {
         // The process that spends most time on each file.
-        let mut most: FxHashMap<PathId, (u64, i32, u32)> = FxHashMap::default();
+        let mut most: FxHashMap<PathId, (u64, ThreadKey, u32)> = FxHashMap::default();
         for ((file, pid), row) in &self.rows {
             let best = most.entry(*file).or_insert((row.stats.sum, *pid, 0));
             best.2 += 1;
@@ -75,15 +75,16 @@ impl Files {
             .panel("Files")
     }
 
-    fn by_process(&self, at: &Moment<'_>, processes: &FxHashMap<i32, Figures>) -> Panel {
+    fn by_process(&self, at: &Moment<'_>, processes: &FxHashMap<ThreadKey, Figures>) -> Panel {
         let list = by_weight(processes.iter().map(|(pid, row)| (*pid, row)), |row| row.stats.sum);
-        let sheet = Sheet::of(list, |(pid, _)| pid as u64)
-            .left("comm", "Comm", 16, |(pid, _)| if pid == 0 { text("(others)") } else { text(at.comm(pid)) })
-            .right("pid", "PID", 8, |(pid, _)| Cell::Id(pid.into()));
+        let comm = |of: ThreadKey| if of.tid == 0 { text("(others)") } else { text(at.comm(of)) };
+        let sheet = Sheet::of(list, |(process, _)| process.row())
+            .left("comm", "Comm", 16, |(process, _)| comm(process))
+            .right("pid", "PID", 8, |(process, _)| Cell::Id(process.tid.into()));
         with_figures(sheet, self.slowest.has_threshold()).panel("Processes")
     }
 
-    fn containers(&mut self, at: &Moment<'_>, processes: &FxHashMap<i32, Figures>) -> Option<Panel> {
+    fn containers(&mut self, at: &Moment<'_>, processes: &FxHashMap<ThreadKey, Figures>) -> Option<Panel> {
         let each = processes.iter().map(|(pid, row)| (*pid, row));
         let sums = self.containers.sums(at, each, Figures::merge, |row| row.stats.sum);
         let list: Vec<Row<'_, usize>> = sums.iter().enumerate().map(|(i, (_, row))| (i, row)).collect();
@@ -110,7 +111,7 @@ impl Files {
         };
         Sheet::of(self.slowest.iter(), |(_, number, _)| number)
             .right("time_ns", "At", 9, |(.., of)| Cell::Time(at.after(of.time)))
-            .task(at, |(.., of)| of.tid)
+            .task(at, |(.., of)| of.thread)
             .left("call", "Call", 6, |(.., of)| text(of.call.label()))
             .right("ns", "Took", 9, |(ns, ..)| Cell::Time(ns))
             .right("outcome", "Outcome", 12, move |(.., of)| result(of.result))

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::filter::expr::Value;
 use crate::panel::Cell;
+use crate::units::kit::ThreadKey;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum RowKey {
@@ -15,6 +16,8 @@ pub(crate) enum RowKey {
     Empty,
     /// The limit of keys was reached.
     Others,
+    /// A thread, if the expression names one ([`crate::units::kit::Context::row_key`]).
+    Thread(ThreadKey),
 }
 
 /// Larger numbers are shown as addresses.
@@ -48,6 +51,7 @@ impl RowKey {
             Self::Text(text) => Cell::Text(text.clone()),
             Self::Empty => words("(no value)"),
             Self::Others => words("(others)"),
+            Self::Thread(thread) => Cell::Id(thread.tid.into()),
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::panel::{Align, Body, Cell, Column, Panel, Rest, Rows};
 
 use crate::units::kit::figures::latency;
 use crate::units::kit::tables::columns::{MOST_ROWS, share, text};
-use crate::units::kit::{Moment, Stats};
+use crate::units::kit::{Moment, Stats, ThreadRef};
 
 type Cells<'a, T> = dyn Fn(T, &mut Vec<Cell>) + 'a;
 
@@ -115,9 +115,9 @@ impl<'a, T: Copy + 'a> Sheet<'a, T> {
     }
 
     /// Adds `comm` and `tid`.
-    pub(crate) fn task(self, at: &'a Moment<'_>, tid: impl Fn(T) -> i32 + Copy + 'a) -> Self {
-        self.left("comm", "Comm", 16, move |thing| text(at.comm(tid(thing))))
-            .right("tid", "TID", 8, move |thing| Cell::Id(tid(thing).into()))
+    pub(crate) fn task<K: Into<ThreadRef>>(self, at: &'a Moment<'_>, thread: impl Fn(T) -> K + Copy + 'a) -> Self {
+        self.left("comm", "Comm", 16, move |thing| text(at.comm(thread(thing))))
+            .right("tid", "TID", 8, move |thing| Cell::Id(thread(thing).into().tid().into()))
     }
 
     pub(crate) fn share(self, part: impl Fn(T) -> u64 + 'a, whole: u64) -> Self {

@@ -133,6 +133,7 @@ impl WaitClass {
 mod tests {
     use super::super::sched::WakeContext;
     use super::*;
+    use crate::units::kit::ThreadKey;
 
     const S: Sleep = Sleep::Interruptible;
     const ALONE: WaitPlace =
@@ -215,7 +216,7 @@ mod tests {
 
     #[test]
     fn a_waker_is_who_caused_it() {
-        let task = |sends| Cause::Task { tid: 7, sends };
+        let task = |sends| Cause::Task { thread: ThreadKey::of_row(7), sends };
         for (cause, is_own, end) in [
             (task(true), true, WaitEnd::OwnProgram),
             (task(false), true, WaitEnd::OwnProgram),

@@ -2,10 +2,12 @@
 
 use std::collections::VecDeque;
 
-/// A run of a task; 0 is the idle task.
+use crate::units::kit::ThreadKey;
+
+/// A run of a task; number 0 is the idle task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CpuRun {
-    pub(crate) tid: i32,
+    pub(crate) thread: ThreadKey,
     pub(crate) from: u64,
     pub(crate) until: u64,
 }
@@ -54,13 +56,13 @@ mod tests {
     #[test]
     fn runs_are_found_by_their_end() {
         let mut runs = CpuRuns::default();
-        let run = |tid| CpuRun { tid, from: 10 * tid as u64, until: 10 * tid as u64 + 10 };
+        let run = |tid: u64| CpuRun { thread: ThreadKey::of_row(tid), from: 10 * tid, until: 10 * tid + 10 };
         assert!(
             runs.add(1, None) && runs.add(1, Some(run(1))) && runs.add(1, Some(run(2))) && runs.add(1, Some(run(3)))
         );
-        assert_eq!(runs.since(1, 25).map(|run| run.tid).collect::<Vec<_>>(), [3, 2]);
+        assert_eq!(runs.since(1, 25).map(|run| run.thread.tid).collect::<Vec<_>>(), [3, 2]);
         assert_eq!(runs.since(0, 0).count() + runs.since(7, 0).count(), 0);
-        (0..2 * RUNS as i32).for_each(|tid| _ = runs.add(1, Some(run(tid))));
+        (0..2 * RUNS as u64).for_each(|tid| _ = runs.add(1, Some(run(tid))));
         assert_eq!(runs.since(1, 0).count(), RUNS);
         assert!(!runs.add(u32::MAX, Some(run(1))));
         runs.clear();

@@ -11,7 +11,7 @@ use crate::units::kit::field::Num;
 use crate::units::kit::tables::stack_labels::ByStack;
 use crate::units::kit::waits::disks::DiskNames;
 use crate::units::kit::waits::sched::{WAKING, WakeContext, Wakeup};
-use crate::units::kit::{Context, EventRequest, Moment, UnitEvent, UnitSample};
+use crate::units::kit::{Context, EventRequest, Moment, ThreadKey, UnitEvent, UnitSample};
 
 /// The tracepoint of completed requests: its `dev` is the disk whose interrupt wakes.
 pub(crate) const DISK: &str = "block:block_rq_complete";
@@ -22,9 +22,9 @@ const SAME_INTERRUPT_NS: u64 = 1_000_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum TaskWaker {
     /// A thread.
-    Task(i32),
+    Task(ThreadKey),
     /// A softirq, possibly raised by a system call of the interrupted thread: only the stack shows that.
-    Softirq { on: i32, disk: Option<u32> },
+    Softirq { on: ThreadKey, disk: Option<u32> },
     /// An interrupt, regardless of the interrupted task.
     Interrupt { disk: Option<u32> },
     /// The limit of distinct places was reached.
@@ -44,12 +44,12 @@ impl TaskWaker {
 
     /// Returns the thread, if the record alone determines it as the cause.
     pub(crate) fn tid(self) -> Option<i32> {
-        if let Self::Task(tid) = self { Some(tid) } else { None }
+        if let Self::Task(thread) = self { Some(thread.tid) } else { None }
     }
 
     /// Returns the waker without details that only stacks distinguish.
     pub(crate) fn without_stack(self) -> Self {
-        if let Self::Softirq { disk, .. } = self { Self::Softirq { on: 0, disk } } else { self }
+        if let Self::Softirq { disk, .. } = self { Self::Softirq { on: ThreadKey::default(), disk } } else { self }
     }
 
     pub(crate) fn cause(self) -> Cause {
@@ -99,19 +99,24 @@ impl WakerReader {
         self.completed.remove(&cpu);
     }
 
-    pub(crate) fn waker(&self, wakeup: Wakeup, hit: &UnitSample<'_>) -> TaskWaker {
+    pub(crate) fn waker(&self, wakeup: Wakeup, hit: &UnitSample<'_>, cx: &Context<'_>) -> TaskWaker {
         let last = self.completed.get(&hit.cpu);
         let disk = last.filter(|(time, _)| hit.time.saturating_sub(*time) <= SAME_INTERRUPT_NS).map(|(_, dev)| *dev);
         match wakeup.context {
-            WakeContext::Task => TaskWaker::Task(hit.tid),
-            WakeContext::Softirq => TaskWaker::Softirq { on: hit.tid, disk },
+            WakeContext::Task => TaskWaker::Task(cx.thread(hit.tid)),
+            WakeContext::Softirq => TaskWaker::Softirq { on: cx.thread(hit.tid), disk },
             WakeContext::Irq => TaskWaker::Interrupt { disk },
         }
     }
 
-    pub(crate) fn words(&self, at: &Moment<'_>, cause: Cause, task: impl Fn(&Moment<'_>, i32) -> Arc<str>) -> Arc<str> {
+    pub(crate) fn words(
+        &self,
+        at: &Moment<'_>,
+        cause: Cause,
+        task: impl Fn(&Moment<'_>, ThreadKey) -> Arc<str>,
+    ) -> Arc<str> {
         match cause {
-            Cause::Task { tid, .. } => task(at, tid),
+            Cause::Task { thread, .. } => task(at, thread),
             Cause::Disk(dev) => {
                 let name = dev.map_or_else(|| "disk".into(), |dev| self.disks.name(dev.into()));
                 format!("{name} interrupt").into()
@@ -130,7 +135,7 @@ impl WakerReader {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Cause {
     /// A thread; `sends` if it passed data or a connection on.
-    Task { tid: i32, sends: bool },
+    Task { thread: ThreadKey, sends: bool },
     /// A disk request completed.
     Disk(Option<u32>),
     /// A timer expired.
@@ -254,14 +259,14 @@ impl WakerStacks {
 /// The record's flags show whether a thread is the waker. The stack shows which interrupt or softirq.
 fn cause(waker: TaskWaker, path: WakePath) -> Cause {
     let disk = match waker {
-        TaskWaker::Task(tid) => return Cause::Task { tid, sends: path.sends },
+        TaskWaker::Task(thread) => return Cause::Task { thread, sends: path.sends },
         TaskWaker::Untold => return Cause::Untold,
         TaskWaker::Unrecorded => return Cause::Unrecorded,
         TaskWaker::Softirq { disk, .. } | TaskWaker::Interrupt { disk } => disk,
     };
     match (path.source, waker) {
         (Some(Source::Network { local: true }), TaskWaker::Softirq { on, .. }) => {
-            Cause::Task { tid: on, sends: path.sends }
+            Cause::Task { thread: on, sends: path.sends }
         }
         (Some(Source::Network { .. }), _) => Cause::Network { sends: path.sends },
         (Some(Source::Timer), _) => Cause::Timer,
@@ -276,6 +281,8 @@ fn cause(waker: TaskWaker, path: WakePath) -> Cause {
 mod tests {
     use super::*;
     use crate::session::DsoKind;
+
+    const SEVEN: ThreadKey = ThreadKey::of_row(7);
 
     /// Parses frames, innermost first; kernel functions end in `_[k]`.
     fn path(stack: &str) -> WakePath {
@@ -300,9 +307,9 @@ mod tests {
 
     #[test]
     fn the_task_that_is_interrupted_is_never_the_waker() {
-        let (irq, softirq) = (TaskWaker::Interrupt { disk: None }, TaskWaker::Softirq { on: 7, disk: None });
+        let (irq, softirq) = (TaskWaker::Interrupt { disk: None }, TaskWaker::Softirq { on: SEVEN, disk: None });
         assert_eq!(cause(irq, path(TIMER)), Cause::Timer);
-        assert_eq!(cause(TaskWaker::Softirq { on: 7, disk: Some(9) }, path(VDA)), Cause::Disk(Some(9)));
+        assert_eq!(cause(TaskWaker::Softirq { on: SEVEN, disk: Some(9) }, path(VDA)), Cause::Disk(Some(9)));
         assert_eq!(cause(softirq, path(VDA)), Cause::Disk(None));
         assert_eq!(cause(softirq, path(NIC)), Cause::Network { sends: true });
         assert_eq!(cause(softirq, path(BACKLOG_IRQ)), Cause::Network { sends: true }, "of another thread");
@@ -324,22 +331,22 @@ mod tests {
 
     #[test]
     fn a_thread_that_sends_over_loopback_is_the_waker() {
-        let softirq = TaskWaker::Softirq { on: 7, disk: None };
-        assert_eq!(cause(softirq, path(LOOPBACK)), Cause::Task { tid: 7, sends: true });
+        let softirq = TaskWaker::Softirq { on: SEVEN, disk: None };
+        assert_eq!(cause(softirq, path(LOOPBACK)), Cause::Task { thread: SEVEN, sends: true });
         let send = "try_to_wake_up_[k] < sock_def_readable_[k] < unix_stream_sendmsg_[k] < send < main";
-        assert_eq!(cause(TaskWaker::Task(7), path(send)), Cause::Task { tid: 7, sends: true });
+        assert_eq!(cause(TaskWaker::Task(SEVEN), path(send)), Cause::Task { thread: SEVEN, sends: true });
         let unlock = "try_to_wake_up_[k] < wake_up_q_[k] < futex_wake_[k] < pthread_mutex_unlock < main";
-        assert_eq!(cause(TaskWaker::Task(7), path(unlock)), Cause::Task { tid: 7, sends: false });
+        assert_eq!(cause(TaskWaker::Task(SEVEN), path(unlock)), Cause::Task { thread: SEVEN, sends: false });
         let read = "try_to_wake_up_[k] < anon_pipe_read_[k] < read < main";
         assert_eq!(
-            cause(TaskWaker::Task(7), path(read)),
-            Cause::Task { tid: 7, sends: false },
+            cause(TaskWaker::Task(SEVEN), path(read)),
+            Cause::Task { thread: SEVEN, sends: false },
             "its writer had no room"
         );
         // Functions of the program have no effect.
         assert_eq!(
-            cause(TaskWaker::Task(7), path("futex_wake_[k] < pipe_write < main")),
-            Cause::Task { tid: 7, sends: false }
+            cause(TaskWaker::Task(SEVEN), path("futex_wake_[k] < pipe_write < main")),
+            Cause::Task { thread: SEVEN, sends: false }
         );
     }
 }

@@ -111,7 +111,7 @@ impl BlockedTime {
         self.wakers.switch(hit.cpu);
         // A thread that leaves a CPU has been running since an unknown time.
         self.away.take(&switch.prev);
-        let came = self.came(switch.next, hit.time);
+        let came = self.came(switch.next, hit.time, cx);
         let Some(sleep) = Sleep::of(switch.prev_state) else { return came };
         if cx.counts(hit.cpu) && cx.follows(switch.prev) {
             let away = Away {
@@ -127,7 +127,7 @@ impl BlockedTime {
     }
 
     /// A thread runs. Some kernels do not record wakeups by interrupts on an idle CPU.
-    pub(crate) fn came(&mut self, tid: i32, time: u64) -> Came {
+    pub(crate) fn came(&mut self, tid: i32, time: u64, cx: &Context<'_>) -> Came {
         let Some(begin) = self.away.take(&tid) else { return Came::Unknown };
         // The wakeup happened while the thread was leaving its CPU: it has waited for a CPU since then.
         if self.early.remove(&tid).is_some_and(|woken| woken + WHILE_LEAVING_NS >= begin.since) {
@@ -139,7 +139,7 @@ impl BlockedTime {
         }
         let (waker, by, is_own) = (TaskWaker::Unrecorded, RetainedStack::NONE, false);
         let ns = begin.took(time).min(time.saturating_sub(self.since));
-        self.count(WokenSleep { tid, away: begin.with.into(), waker, is_own, by }, ns);
+        self.count(WokenSleep { thread: cx.thread(tid), away: begin.with.into(), waker, is_own, by }, ns);
         Came::Asleep
     }
 
@@ -166,8 +166,8 @@ impl BlockedTime {
             // A waker without a process may be of the same program.
             _ => hit.pid == -1 || away.program.is_none(),
         };
-        let waker = self.wakers.waker(wakeup, hit);
-        self.count(WokenSleep { tid: wakeup.tid, away: away.into(), waker, is_own, by: hit.stack }, ns);
+        let waker = self.wakers.waker(wakeup, hit, cx);
+        self.count(WokenSleep { thread: cx.thread(wakeup.tid), away: away.into(), waker, is_own, by: hit.stack }, ns);
         cx.point(["sched_switch", "sched_wakeup"], hit.time, ns);
         if let Spot::Stack(stack) = away.spot {
             cx.find(wakeup.tid, stack, || format!("was blocked for {}", unit::duration(ns)));

@@ -84,10 +84,10 @@ impl OffCpu {
     /// Groups waits by blocked task, functions and class; the longest blocked first.
     pub(super) fn sites(waits: &[Wait]) -> WaitSites {
         let mut by_class: BTreeMap<(bool, SiteName, WaitClass), Site> = BTreeMap::new();
-        let mut idlers: FxHashSet<i32> = FxHashSet::default();
+        let mut idlers: FxHashSet<ThreadKey> = FxHashSet::default();
         for wait in waits {
             let is_work = wait.class == WaitClass::Work;
-            idlers.extend(is_work.then_some(wait.tid));
+            idlers.extend(is_work.then_some(wait.thread));
             by_class.entry((is_work, (wait.comm.clone(), wait.line.clone()), wait.class)).or_default().add(wait);
         }
         let row = |(key, site): ((bool, SiteName, WaitClass), Site)| (id(&key), key.1, key.2, site);
@@ -146,7 +146,7 @@ impl OffCpu {
         let mut list: Vec<(&Wait, UnderWay)> = waits.iter().filter_map(|wait| Some((wait, wait.under_way?))).collect();
         let is_work = |wait: &Wait| wait.class == WaitClass::Work;
         arrange(&mut list, |(a, so_far_a), (b, so_far_b)| {
-            (is_work(a), so_far_b.ns, a.tid).cmp(&(is_work(b), so_far_a.ns, b.tid))
+            (is_work(a), so_far_b.ns, a.thread).cmp(&(is_work(b), so_far_a.ns, b.thread))
         });
         let row = list.iter().position(|(wait, _)| is_work(wait)).unwrap_or(list.len());
         let idle = list.len() - row;
@@ -156,11 +156,11 @@ impl OffCpu {
         }
         let rest = rest_words(idle);
         let rest = &rest;
-        Sheet::of(rows, |one| one.map_or(u64::from(u32::MAX), |(wait, _)| u64::from(wait.tid as u32)))
+        Sheet::of(rows, |one| one.map_or(u64::from(u32::MAX), |(wait, _)| wait.thread.row()))
             .right("so_far_ns", "So far", 9, |one| one.map_or(Cell::Empty, |(_, so_far)| time(so_far.ns)))
             .left("since", "", 12, |one| initially_blocked::mark(one.is_some_and(|(_, so_far)| so_far.is_before)))
             .left("comm", "Comm", 16, |one| one.map_or(Cell::Empty, |(wait, _)| text(wait.comm.clone())))
-            .right("tid", "TID", 8, |one| one.map_or(Cell::Empty, |(wait, _)| Cell::Id(wait.tid.into())))
+            .right("tid", "TID", 8, |one| one.map_or(Cell::Empty, |(wait, _)| Cell::Id(wait.thread.tid.into())))
             .left("class", "Class", 30, |one| text(one.map_or(WaitClass::Work, |(wait, _)| wait.class).label()))
             .ranked(1)
             .left("stack", "Blocked in", 0, move |one| text(one.map_or(rest, |(wait, _)| &wait.line).clone()))
@@ -212,8 +212,8 @@ impl OffCpu {
             }
             blocked.push(one);
         }
-        for ((tid, pin), ns) in &self.hot {
-            let mut hot: Stack = at.stack(at.program(*tid), *pin, *ns, 1);
+        for ((thread, pin), ns) in &self.hot {
+            let mut hot: Stack = at.stack(at.program(*thread), *pin, *ns, 1);
             hot.frames.insert(1, word("on CPU"));
             both.push(hot);
         }

@@ -33,7 +33,7 @@ struct TimeRow {
     id: u64,
     name: Arc<str>,
     /// The thread; `None` for a pool.
-    tid: Option<i32>,
+    thread: Option<ThreadKey>,
     threads: u64,
     depth: u16,
     times: TimeSum,
@@ -85,17 +85,17 @@ fn pool_name(comm: &str) -> String {
 impl Waits {
     pub(super) fn all_panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
         let (pieces, walls) = self.pieces(at);
-        let mut by_thread: BTreeMap<i32, TimeSum> = BTreeMap::new();
+        let mut by_thread: BTreeMap<ThreadKey, TimeSum> = BTreeMap::new();
         for piece in &pieces {
-            let times = by_thread.entry(piece.tid).or_default();
+            let times = by_thread.entry(piece.thread).or_default();
             times.parts[piece.part as usize] += piece.ns;
             times.active += if piece.is_active { piece.ns } else { 0 };
         }
-        by_thread.iter_mut().for_each(|(tid, times)| times.wall = walls.get(tid).copied().unwrap_or(0));
+        by_thread.iter_mut().for_each(|(thread, times)| times.wall = walls.get(thread).copied().unwrap_or(0));
         let rows = Self::time_rows(at, &by_thread);
         let chosen = at.selected(0).and_then(|id| rows.iter().position(|row| row.id == id));
         let members = chosen.map(|row| Self::members(&rows, row));
-        let is_chosen = |piece: &&TimePiece| members.as_ref().is_none_or(|tids| tids.contains(&piece.tid));
+        let is_chosen = |piece: &&TimePiece| members.as_ref().is_none_or(|threads| threads.contains(&piece.thread));
         let own: Vec<&TimePiece> = pieces.iter().filter(is_chosen).collect();
         let of = chosen.map(|row| format!(" of {}", rows[row].name)).unwrap_or_default();
         let part = at.selected(1).and_then(TimePart::of_id).filter(|part| own.iter().any(|piece| piece.part == *part));
@@ -110,23 +110,23 @@ impl Waits {
     }
 
     /// Returns the rows of threads, pools with their threads below them.
-    fn time_rows(at: &Moment<'_>, by_thread: &BTreeMap<i32, TimeSum>) -> Vec<TimeRow> {
+    fn time_rows(at: &Moment<'_>, by_thread: &BTreeMap<ThreadKey, TimeSum>) -> Vec<TimeRow> {
         let mut pools: BTreeMap<(Arc<str>, String), Vec<TimeRow>> = BTreeMap::new();
-        for (tid, times) in by_thread {
-            let name = at.comm(*tid);
-            let row = TimeRow { id: *tid as u64, tid: Some(*tid), threads: 1, depth: 0, times: *times, name };
-            pools.entry((at.program(*tid), pool_name(&row.name))).or_default().push(row);
+        for (thread, times) in by_thread {
+            let name = at.comm(*thread);
+            let row = TimeRow { id: thread.row(), thread: Some(*thread), threads: 1, depth: 0, times: *times, name };
+            pools.entry((at.program(*thread), pool_name(&row.name))).or_default().push(row);
         }
         let mut groups: Vec<Vec<TimeRow>> = Vec::with_capacity(pools.len());
         for (key, mut threads) in pools {
-            arrange(&mut threads, |a, b| (a.times.order(), a.tid).cmp(&(b.times.order(), b.tid)));
+            arrange(&mut threads, |a, b| (a.times.order(), a.thread).cmp(&(b.times.order(), b.thread)));
             if threads.len() > 1 {
                 let mut times = TimeSum::default();
                 threads.iter().for_each(|row| times.add(&row.times));
                 threads.iter_mut().for_each(|row| row.depth = 1);
                 let is_one_name = threads.iter().all(|row| row.name == threads[0].name);
                 let name = if is_one_name { threads[0].name.clone() } else { key.1.as_str().into() };
-                let pool = TimeRow { id: id(&key), name, tid: None, threads: threads.len() as u64, depth: 0, times };
+                let pool = TimeRow { id: id(&key), name, thread: None, threads: threads.len() as u64, depth: 0, times };
                 threads.insert(0, pool);
             }
             groups.push(threads);
@@ -136,10 +136,10 @@ impl Waits {
     }
 
     /// Returns the threads of a row.
-    fn members(rows: &[TimeRow], row: usize) -> FxHashSet<i32> {
+    fn members(rows: &[TimeRow], row: usize) -> FxHashSet<ThreadKey> {
         let depth = rows[row].depth;
         let inner = rows[row + 1..].iter().take_while(|inner| inner.depth > depth);
-        rows[row..=row].iter().chain(inner).filter_map(|row| row.tid).collect()
+        rows[row..=row].iter().chain(inner).filter_map(|row| row.thread).collect()
     }
 
     /// Adds the columns of parts. The largest ones stay if there is not enough room.
@@ -158,21 +158,19 @@ impl Waits {
         let mut totals = TimeSum::default();
         rows.iter().filter(|row| row.depth == 0).for_each(|row| totals.add(&row.times));
         let shown = &rows[..rows.len().min(MOST_ROWS)];
-        let sheet = Sheet::of(shown, |row| row.id)
-            .right("active_ns", "Active", 9, |row| time(row.times.active))
-            .ordered()
-            .left("comm", "Comm", 16, |row| text(row.name.clone()))
-            .right("tid", "TID", 8, |row| row.tid.map_or(Cell::Empty, |tid| Cell::Id(tid.into())))
-            .ranked(1)
-            .right(
-                "threads",
-                "Threads",
-                7,
-                |row| if row.tid.is_some() { Cell::Empty } else { Cell::Count(row.threads) },
-            )
-            .ranked(2)
-            .right("wall_ns", "Wall", 9, |row| time(row.times.wall))
-            .ranked(2);
+        let sheet =
+            Sheet::of(shown, |row| row.id)
+                .right("active_ns", "Active", 9, |row| time(row.times.active))
+                .ordered()
+                .left("comm", "Comm", 16, |row| text(row.name.clone()))
+                .right("tid", "TID", 8, |row| row.thread.map_or(Cell::Empty, |thread| Cell::Id(thread.tid.into())))
+                .ranked(1)
+                .right("threads", "Threads", 7, |row| {
+                    if row.thread.is_some() { Cell::Empty } else { Cell::Count(row.threads) }
+                })
+                .ranked(2)
+                .right("wall_ns", "Wall", 9, |row| time(row.times.wall))
+                .ranked(2);
         let table = Self::with_parts(sheet, &totals, |row| &row.times)
             .left("parts", "Parts", 0, |row| text(in_words(&row.times.parts)))
             .listed()
@@ -246,7 +244,7 @@ impl Waits {
         let mut stacks = Vec::new();
         for piece in own.iter().filter(|piece| part.is_none_or(|part| piece.part == part)) {
             let frames = piece.frames(at, self);
-            let mut stack = Stack::of(at.program(piece.tid), frames, (piece.ns, piece.n));
+            let mut stack = Stack::of(at.program(piece.thread), frames, (piece.ns, piece.n));
             stack.frames.insert(1, word(piece.part.label()));
             stacks.push(stack);
         }
@@ -254,8 +252,8 @@ impl Waits {
         Panel::flame(format!("{what}{of}, a flame graph"), Measure::Time, stacks)
     }
 
-    fn by_container(&mut self, at: &Moment<'_>, by_thread: &BTreeMap<i32, TimeSum>) -> Option<Panel> {
-        let threads = by_thread.iter().map(|(tid, times)| (*tid, *times));
+    fn by_container(&mut self, at: &Moment<'_>, by_thread: &BTreeMap<ThreadKey, TimeSum>) -> Option<Panel> {
+        let threads = by_thread.iter().map(|(thread, times)| (*thread, *times));
         let sums = self.containers.sums(at, threads, |sum: &mut TimeSum, times| sum.add(&times), |times| times.active);
         let mut totals = TimeSum::default();
         sums.iter().for_each(|(_, times)| totals.add(times));

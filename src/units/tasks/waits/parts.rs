@@ -292,8 +292,9 @@ impl TimePart {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::units::kit::ThreadKey;
 
-    const TASK: Option<Cause> = Some(Cause::Task { tid: 7, sends: true });
+    const TASK: Option<Cause> = Some(Cause::Task { thread: ThreadKey::of_row(7), sends: true });
 
     #[test]
     fn a_part_follows_from_the_place_of_the_sleep() {

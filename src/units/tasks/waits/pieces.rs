@@ -20,7 +20,7 @@ pub(super) enum PiecePlace {
     Sampled(RetainedStack),
     Slept(Spot, Arc<str>),
     /// Behind another thread.
-    Behind(i32),
+    Behind(ThreadKey),
     /// No place is known.
     Nowhere,
 }
@@ -28,7 +28,7 @@ pub(super) enum PiecePlace {
 /// A piece of a thread's time.
 #[derive(Clone, Debug)]
 pub(super) struct TimePiece {
-    pub(super) tid: i32,
+    pub(super) thread: ThreadKey,
     pub(super) part: TimePart,
     pub(super) place: PiecePlace,
     pub(super) ns: u64,
@@ -41,8 +41,8 @@ pub(super) struct TimePiece {
 }
 
 impl TimePiece {
-    fn new(tid: i32, part: TimePart, place: PiecePlace, ns: u64, n: u64) -> Self {
-        Self { tid, part, place, ns, n, max: 0, is_active: part.is_active(), by: None }
+    fn new(thread: ThreadKey, part: TimePart, place: PiecePlace, ns: u64, n: u64) -> Self {
+        Self { thread, part, place, ns, n, max: 0, is_active: part.is_active(), by: None }
     }
 
     /// Returns the functions of its place, root first.
@@ -51,7 +51,7 @@ impl TimePiece {
         match &self.place {
             PiecePlace::Sampled(stack) => at.frames(*stack),
             PiecePlace::Slept(spot, _) => unit.blocked.places.frames(at, *spot),
-            PiecePlace::Behind(tid) => vec![word(&behind(at, *tid))],
+            PiecePlace::Behind(thread) => vec![word(&behind(at, *thread))],
             PiecePlace::Nowhere => Vec::new(),
         }
     }
@@ -61,24 +61,24 @@ impl TimePiece {
         match &self.place {
             PiecePlace::Sampled(stack) => labels.line(at, *stack),
             PiecePlace::Slept(_, line) => line.clone(),
-            PiecePlace::Behind(tid) => behind(at, *tid).into(),
+            PiecePlace::Behind(thread) => behind(at, *thread).into(),
             PiecePlace::Nowhere => "–".into(),
         }
     }
 }
 
-fn behind(at: &Moment<'_>, tid: i32) -> String {
-    format!("behind {}", at.comm(tid))
+fn behind(at: &Moment<'_>, thread: ThreadKey) -> String {
+    format!("behind {}", at.comm(thread))
 }
 
 /// Returns what ended most waits of each thread in each place. It stands for the end of a wait that still runs, so that
 /// this rarely moves to another part when it ends.
-fn usual_causes(waits: &[Wait]) -> FxHashMap<(i32, Arc<str>), (u64, Cause)> {
-    let mut usual: FxHashMap<(i32, Arc<str>), (u64, Cause)> = FxHashMap::default();
+fn usual_causes(waits: &[Wait]) -> FxHashMap<(ThreadKey, Arc<str>), (u64, Cause)> {
+    let mut usual: FxHashMap<(ThreadKey, Arc<str>), (u64, Cause)> = FxHashMap::default();
     for wait in waits {
         let Some(cause) = wait.cause.filter(|cause| *cause != Cause::Unrecorded) else { continue };
         let ended = (wait.stats.n, cause);
-        let most = usual.entry((wait.tid, wait.line.clone())).or_insert(ended);
+        let most = usual.entry((wait.thread, wait.line.clone())).or_insert(ended);
         *most = ended.max(*most);
     }
     usual
@@ -96,36 +96,36 @@ fn divided(ns: u64, weights: impl Iterator<Item = u64>, total: u64) -> impl Iter
 
 impl Waits {
     /// Returns the pieces of all threads in the interval, and their wall times.
-    pub(super) fn pieces(&mut self, at: &Moment<'_>) -> (Vec<TimePiece>, FxHashMap<i32, u64>) {
+    pub(super) fn pieces(&mut self, at: &Moment<'_>) -> (Vec<TimePiece>, FxHashMap<ThreadKey, u64>) {
         let mut walls = FxHashMap::default();
         let mut pieces = self.sleeps(at);
-        let mut known: FxHashMap<i32, u64> = FxHashMap::default();
-        pieces.iter().for_each(|piece| *known.entry(piece.tid).or_default() += piece.ns);
+        let mut known: FxHashMap<ThreadKey, u64> = FxHashMap::default();
+        pieces.iter().for_each(|piece| *known.entry(piece.thread).or_default() += piece.ns);
         let mut samples = self.samples();
-        let mut behind: FxHashMap<i32, Vec<(i32, u64)>> = FxHashMap::default();
-        for (tid, runner, ns) in self.times.behind() {
-            behind.entry(tid).or_default().push((runner, ns));
+        let mut behind: FxHashMap<ThreadKey, Vec<(ThreadKey, u64)>> = FxHashMap::default();
+        for (thread, runner, ns) in self.times.behind() {
+            behind.entry(thread).or_default().push((runner, ns));
         }
         let mut threads: Vec<_> = self.times.all(at.now).collect();
-        threads.sort_unstable_by_key(|(tid, ..)| *tid);
-        for (tid, time, wall) in threads {
-            self.running(at, tid, (time.ran, time.runs), samples.remove(&tid).unwrap_or_default(), &mut pieces);
+        threads.sort_unstable_by_key(|(thread, ..)| *thread);
+        for (thread, time, wall) in threads {
+            self.running(at, thread, (time.ran, time.runs), samples.remove(&thread).unwrap_or_default(), &mut pieces);
             let mut left = time.waited;
-            for (runner, ns) in behind.remove(&tid).unwrap_or_default() {
+            for (runner, ns) in behind.remove(&thread).unwrap_or_default() {
                 let ns = ns.min(left);
                 left -= ns;
-                pieces.push(TimePiece::new(tid, TimePart::Runnable, PiecePlace::Behind(runner), ns, 0));
+                pieces.push(TimePiece::new(thread, TimePart::Runnable, PiecePlace::Behind(runner), ns, 0));
             }
-            let known = known.get(&tid).copied().unwrap_or(0) + time.ran + time.waited + time.throttled;
+            let known = known.get(&thread).copied().unwrap_or(0) + time.ran + time.waited + time.throttled;
             // On some CPUs alone, the rest of a thread's time is elsewhere.
             let wall = if self.is_of_cpus { known } else { wall };
-            walls.insert(tid, wall);
+            walls.insert(thread, wall);
             for (part, ns, n) in [
                 (TimePart::Runnable, left, time.delays),
                 (TimePart::Throttled, time.throttled, time.throttles),
                 (TimePart::Unknown, wall.saturating_sub(known), 0),
             ] {
-                pieces.push(TimePiece::new(tid, part, PiecePlace::Nowhere, ns, n));
+                pieces.push(TimePiece::new(thread, part, PiecePlace::Nowhere, ns, n));
             }
         }
         pieces.retain(|piece| piece.ns > 0);
@@ -141,10 +141,10 @@ impl Waits {
                 Spot::Stack(stack) => self.places.get(at, stack, || SleepPlace::of(&at.frames(stack))),
                 Spot::Told(_) => SleepPlace::of(&self.blocked.places.frames(at, wait.spot)),
             };
-            let cause = wait.cause.or_else(|| usual.get(&(wait.tid, wait.line.clone())).map(|(_, cause)| *cause));
+            let cause = wait.cause.or_else(|| usual.get(&(wait.thread, wait.line.clone())).map(|(_, cause)| *cause));
             let part = TimePart::of_sleep(wait.sleep, wait.class, cause, place);
             pieces.push(TimePiece {
-                tid: wait.tid,
+                thread: wait.thread,
                 part,
                 is_active: part.is_active() && !(part.may_be_idle() && wait.class == WaitClass::Work),
                 place: PiecePlace::Slept(wait.spot, wait.line),
@@ -158,10 +158,10 @@ impl Waits {
     }
 
     /// Returns the samples of each thread: stack, whether user code ran, and weight.
-    fn samples(&self) -> FxHashMap<i32, Vec<(RetainedStack, bool, u64)>> {
-        let mut samples: FxHashMap<i32, Vec<(RetainedStack, bool, u64)>> = FxHashMap::default();
-        for ((tid, stack, is_user), weight) in &self.sampled {
-            samples.entry(*tid).or_default().push((*stack, *is_user, *weight));
+    fn samples(&self) -> FxHashMap<ThreadKey, Vec<(RetainedStack, bool, u64)>> {
+        let mut samples: FxHashMap<ThreadKey, Vec<(RetainedStack, bool, u64)>> = FxHashMap::default();
+        for ((thread, stack, is_user), weight) in &self.sampled {
+            samples.entry(*thread).or_default().push((*stack, *is_user, *weight));
         }
         samples
     }
@@ -170,13 +170,13 @@ impl Waits {
     fn running(
         &mut self,
         at: &Moment<'_>,
-        tid: i32,
+        thread: ThreadKey,
         (ran, runs): (u64, u64),
         mut samples: Vec<(RetainedStack, bool, u64)>,
         pieces: &mut Vec<TimePiece>,
     ) {
         if samples.is_empty() {
-            return pieces.push(TimePiece::new(tid, TimePart::Unsampled, PiecePlace::Nowhere, ran, runs));
+            return pieces.push(TimePiece::new(thread, TimePart::Unsampled, PiecePlace::Nowhere, ran, runs));
         }
         samples.sort_unstable();
         let total = samples.iter().fold(0, |sum: u64, (.., weight)| sum.saturating_add(*weight));
@@ -187,7 +187,7 @@ impl Waits {
                 false if self.interrupts.get(at, stack, || is_interrupt(&at.frames(stack))) => TimePart::Interrupt,
                 false => TimePart::Kernel,
             };
-            pieces.push(TimePiece::new(tid, part, PiecePlace::Sampled(stack), ns, 0));
+            pieces.push(TimePiece::new(thread, part, PiecePlace::Sampled(stack), ns, 0));
         }
     }
 }

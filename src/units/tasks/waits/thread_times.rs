@@ -2,6 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
+use crate::units::kit::ThreadKey;
 use crate::units::kit::waits::cpu_runs::{CpuRun, CpuRuns};
 use crate::units::kit::waits::sched::{SchedSwitch, state};
 
@@ -23,7 +24,7 @@ pub(super) struct ThreadTime {
     begin: u64,
     /// The thread has ended; it may still run until its last switch.
     end: Option<u64>,
-    /// The time of earlier threads with its number.
+    /// The time of earlier threads with its number that the names do not distinguish.
     lived: u64,
     doing: Doing,
     since: u64,
@@ -76,14 +77,14 @@ const SURELY_IDLE_NS: u64 = 1_000_000;
 /// The times of all threads, from the scheduler's records.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ThreadTimes {
-    threads: FxHashMap<i32, ThreadTime>,
+    threads: FxHashMap<ThreadKey, ThreadTime>,
     /// Birth times of threads without a record.
-    births: FxHashMap<i32, u64>,
+    births: FxHashMap<ThreadKey, u64>,
     /// The thread that each CPU switched to last, and when.
-    current: FxHashMap<u32, (i32, u64)>,
+    current: FxHashMap<u32, (ThreadKey, u64)>,
     runs: CpuRuns,
     /// Time by waiting and running thread.
-    behind: FxHashMap<(i32, i32), u64>,
+    behind: FxHashMap<(ThreadKey, ThreadKey), u64>,
     /// The first record, and the start of the interval.
     began: Option<u64>,
     start: u64,
@@ -103,8 +104,8 @@ impl ThreadTimes {
     }
 
     /// Returns a thread; one without any record has existed since its birth, or since the first record.
-    fn thread(&mut self, tid: i32) -> &mut ThreadTime {
-        if self.threads.len() >= MOST_THREADS && !self.threads.contains_key(&tid) {
+    fn thread(&mut self, key: ThreadKey) -> &mut ThreadTime {
+        if self.threads.len() >= MOST_THREADS && !self.threads.contains_key(&key) {
             let before = self.threads.len();
             self.threads.retain(|_, thread| thread.end.is_none());
             if self.threads.len() == before {
@@ -114,31 +115,31 @@ impl ThreadTimes {
         }
         let began = self.began.unwrap_or_default();
         let births = &mut self.births;
-        let begin = || ThreadTime::beginning(births.remove(&tid).unwrap_or(began));
-        self.threads.entry(tid).or_insert_with(begin)
+        let begin = || ThreadTime::beginning(births.remove(&key).unwrap_or(began));
+        self.threads.entry(key).or_insert_with(begin)
     }
 
     /// A thread without a record sleeps since before the first record, or since the last loss.
-    pub(super) fn sleeps_since_before(&mut self, tid: i32) {
-        let (since, is_new) = (self.whole_since, !self.threads.contains_key(&tid));
-        let thread = self.thread(tid);
+    pub(super) fn sleeps_since_before(&mut self, key: ThreadKey) {
+        let (since, is_new) = (self.whole_since, !self.threads.contains_key(&key));
+        let thread = self.thread(key);
         if thread.doing == Doing::Unknown {
             thread.turn(Doing::Asleep, since.max(thread.since));
             thread.is_assumed = is_new;
         }
     }
 
-    /// A thread leaves its CPU, if it is `followed`. Its time counts if its CPU is chosen.
-    fn leave(&mut self, cpu: u32, switch: SchedSwitch, time: u64, counts: bool) {
+    /// A thread leaves its CPU in a state. Its time counts if its CPU is chosen.
+    fn leave(&mut self, cpu: u32, (key, prev_state): (ThreadKey, i64), time: u64, counts: bool) {
         let before = self.current.get(&cpu).copied();
         let (start, whole_since) = (self.start, self.whole_since);
-        let thread = self.thread(switch.prev);
+        let thread = self.thread(key);
         let from = match (thread.doing, before) {
             (Doing::Running, _) => Some(thread.since),
             // The first switch of a CPU: the thread ran there all the time.
             (Doing::Unknown, None) => Some(whole_since.max(thread.since)),
             // The kernel did not record that it came to the idle CPU.
-            (Doing::Runnable, Some((0, idle))) => {
+            (Doing::Runnable, Some((ThreadKey { tid: 0, .. }, idle))) => {
                 let came = idle.max(thread.since);
                 thread.waited += if counts { came.saturating_sub(thread.since.max(start)) } else { 0 };
                 Some(came)
@@ -150,7 +151,7 @@ impl ThreadTimes {
             thread.runs += 1;
         }
         thread.counts = counts;
-        match switch.prev_state {
+        match prev_state {
             bits if bits & (state::DEAD | state::ZOMBIE) != 0 => {
                 thread.end = Some(thread.end.unwrap_or_default().max(time));
                 thread.turn(Doing::Unknown, time);
@@ -162,11 +163,11 @@ impl ThreadTimes {
     }
 
     /// A thread comes to a CPU. `came` is what it did until now; `is_told` if the switch was recorded.
-    fn come(&mut self, cpu: u32, tid: i32, time: u64, (came, is_told): (Came, bool), counts: bool) {
-        let (start, whole_since, is_new) = (self.start, self.whole_since, !self.threads.contains_key(&tid));
+    fn come(&mut self, cpu: u32, key: ThreadKey, time: u64, (came, is_told): (Came, bool), counts: bool) {
+        let (start, whole_since, is_new) = (self.start, self.whole_since, !self.threads.contains_key(&key));
         let has_lost = self.has_lost;
-        let is_born = self.births.contains_key(&tid);
-        let thread = self.thread(tid);
+        let is_born = self.births.contains_key(&key);
+        let thread = self.thread(key);
         let is_runnable = thread.doing == Doing::Runnable;
         let since = match (thread.doing, came) {
             (Doing::Runnable, _) | (Doing::Asleep, Came::Early) => Some(thread.since),
@@ -178,55 +179,57 @@ impl ThreadTimes {
         thread.counts = counts;
         let Some(since) = since.filter(|_| counts) else { return };
         let ns = time.saturating_sub(since.max(start));
-        let is_idle = |run: &CpuRun| is_runnable && run.tid == 0 && run.from >= since;
+        let is_idle = |run: &CpuRun| is_runnable && run.thread.tid == 0 && run.from >= since;
         let idle: u64 = self.runs.since(cpu, since).filter(is_idle).map(|run| run.until - run.from).sum();
-        let Some(thread) = self.threads.get_mut(&tid) else { return };
+        let Some(thread) = self.threads.get_mut(&key) else { return };
         if idle >= SURELY_IDLE_NS {
             (thread.throttled, thread.throttles) = (thread.throttled + ns, thread.throttles + 1);
             return;
         }
         (thread.waited, thread.delays) = (thread.waited + ns, thread.delays + 1);
-        for run in self.runs.since(cpu, since.max(start)).filter(|run| run.tid != 0 && run.tid != tid) {
+        for run in self.runs.since(cpu, since.max(start)).filter(|run| run.thread.tid != 0 && run.thread != key) {
             let ns = run.until - run.from.max(since).max(start).min(run.until);
-            if self.behind.len() < MOST_PAIRS || self.behind.contains_key(&(tid, run.tid)) {
-                *self.behind.entry((tid, run.tid)).or_default() += ns;
+            if self.behind.len() < MOST_PAIRS || self.behind.contains_key(&(key, run.thread)) {
+                *self.behind.entry((key, run.thread)).or_default() += ns;
             }
         }
     }
 
-    /// A CPU switches. `leaves` and `comes` say whether the threads are followed, `counts` whether the CPU is chosen.
+    /// A CPU switches between two threads. `leaves` and `comes` say whether they are followed, `counts` whether the CPU is
+    /// chosen.
     pub(super) fn switch(
         &mut self,
         (cpu, time, counts): (u32, u64, bool),
         switch: SchedSwitch,
+        [prev, next]: [ThreadKey; 2],
         leaves: bool,
         comes: Option<Came>,
     ) {
         self.begin(time);
         if leaves && switch.prev > 0 {
-            self.leave(cpu, switch, time, counts);
+            self.leave(cpu, (prev, switch.prev_state), time, counts);
         }
-        let before = self.current.insert(cpu, (switch.next, time));
-        let run = before.filter(|(tid, _)| *tid == switch.prev);
-        self.runs.add(cpu, run.map(|(tid, from)| CpuRun { tid, from, until: time }));
+        let before = self.current.insert(cpu, (next, time));
+        let run = before.filter(|(thread, _)| *thread == prev);
+        self.runs.add(cpu, run.map(|(thread, from)| CpuRun { thread, from, until: time }));
         if let Some(came) = comes.filter(|_| switch.next > 0) {
             let is_told = switch.prev_state != state::UNTOLD;
-            self.come(cpu, switch.next, time, (came, is_told), counts);
+            self.come(cpu, next, time, (came, is_told), counts);
         }
     }
 
     /// Returns the thread that a CPU switched to last.
     pub(super) fn on(&self, cpu: u32) -> Option<i32> {
-        self.current.get(&cpu).map(|(tid, _)| *tid)
+        self.current.get(&cpu).map(|(thread, _)| thread.tid)
     }
 
     /// A followed thread is woken, or created.
-    pub(super) fn wake(&mut self, tid: i32, time: u64, is_new: bool, counts: bool) {
+    pub(super) fn wake(&mut self, key: ThreadKey, time: u64, is_new: bool, counts: bool) {
         self.begin(time);
-        if is_new && !self.threads.contains_key(&tid) {
-            self.thread(tid).begin = time;
+        if is_new && !self.threads.contains_key(&key) {
+            self.thread(key).begin = time;
         }
-        let thread = self.thread(tid);
+        let thread = self.thread(key);
         if matches!(thread.doing, Doing::Asleep | Doing::Unknown) {
             thread.turn(Doing::Runnable, time);
             thread.counts = counts;
@@ -235,14 +238,19 @@ impl ThreadTimes {
 
     /// A thread begins, perhaps with the number of an earlier one. It has a row from its first record on. Recordings
     /// begin with records of this kind for existing threads.
-    pub(super) fn born(&mut self, tid: i32, time: u64) {
+    pub(super) fn born(&mut self, key: ThreadKey, earlier: Option<ThreadKey>, time: u64) {
         if self.began.is_none_or(|began| time <= began) {
             return;
         }
-        if self.threads.get(&tid).is_some_and(|thread| thread.is_assumed) {
-            self.threads.remove(&tid);
+        for key in [Some(key), earlier].into_iter().flatten() {
+            if self.threads.get(&key).is_some_and(|thread| thread.is_assumed) {
+                self.threads.remove(&key);
+            }
         }
-        if let Some(thread) = self.threads.get_mut(&tid) {
+        if let Some(earlier) = earlier {
+            self.ended(earlier, time);
+        }
+        if let Some(thread) = self.threads.get_mut(&key) {
             thread.lived += thread.life(self.start, time);
             (thread.begin, thread.end) = (time, None);
             return thread.turn(Doing::Unknown, time);
@@ -250,32 +258,32 @@ impl ThreadTimes {
         if self.births.len() >= MOST_THREADS {
             self.births.clear();
         }
-        self.births.insert(tid, time);
+        self.births.insert(key, time);
     }
 
     /// A thread is no longer followed, as it has another name: its time ends here.
-    pub(super) fn unfollow(&mut self, tid: i32, time: u64) {
+    pub(super) fn unfollow(&mut self, key: ThreadKey, time: u64) {
         let start = self.start;
-        let Some(thread) = self.threads.get_mut(&tid).filter(|thread| thread.end.is_none()) else { return };
+        let Some(thread) = self.threads.get_mut(&key).filter(|thread| thread.end.is_none()) else { return };
         let ns = if thread.counts { time.saturating_sub(thread.since.max(start)) } else { 0 };
         thread.add_current(ns);
         thread.end = Some(time);
         thread.turn(Doing::Unknown, time);
     }
 
-    pub(super) fn ended(&mut self, tid: i32, time: u64) {
-        self.births.remove(&tid);
-        if let Some(thread) = self.threads.get_mut(&tid) {
+    pub(super) fn ended(&mut self, key: ThreadKey, time: u64) {
+        self.births.remove(&key);
+        if let Some(thread) = self.threads.get_mut(&key) {
             thread.end = thread.end.or(Some(time));
         }
     }
 
     /// A thread continues under another number.
-    pub(super) fn renumber(&mut self, from: i32, to: i32) {
+    pub(super) fn renumber(&mut self, from: ThreadKey, to: ThreadKey) {
         if let Some(thread) = self.threads.remove(&from) {
             self.threads.insert(to, thread);
         }
-        self.current.values_mut().filter(|(tid, _)| *tid == from).for_each(|(tid, _)| *tid = to);
+        self.current.values_mut().filter(|(key, _)| *key == from).for_each(|(key, _)| *key = to);
     }
 
     /// Records were lost: what threads did meanwhile is unknown.
@@ -308,21 +316,21 @@ impl ThreadTimes {
     }
 
     /// Returns each thread with its times up to now, and its wall time.
-    pub(super) fn all(&self, now: u64) -> impl Iterator<Item = (i32, ThreadTime, u64)> + '_ {
-        self.threads.iter().map(move |(tid, thread)| {
+    pub(super) fn all(&self, now: u64) -> impl Iterator<Item = (ThreadKey, ThreadTime, u64)> + '_ {
+        self.threads.iter().map(move |(key, thread)| {
             let mut thread = *thread;
             let wall = thread.lived + thread.life(self.start, now);
             let ns = thread.end.unwrap_or(now).min(now).saturating_sub(thread.since.max(self.start));
             if thread.counts {
                 thread.add_current(ns);
             }
-            (*tid, thread, wall)
+            (*key, thread, wall)
         })
     }
 
     /// Returns the times that threads waited for a CPU while another thread ran there.
-    pub(super) fn behind(&self) -> impl Iterator<Item = (i32, i32, u64)> + '_ {
-        self.behind.iter().map(|((tid, runner), ns)| (*tid, *runner, *ns))
+    pub(super) fn behind(&self) -> impl Iterator<Item = (ThreadKey, ThreadKey, u64)> + '_ {
+        self.behind.iter().map(|((thread, runner), ns)| (*thread, *runner, *ns))
     }
 }
 
@@ -334,12 +342,16 @@ mod tests {
 
     fn switch(times: &mut ThreadTimes, at: u64, cpu: u32, prev: (i32, i64), next: i32, came: Came) {
         let switch = SchedSwitch { prev: prev.0, prev_state: prev.1, next };
-        times.switch((cpu, at * MS, true), switch, true, Some(came));
+        times.switch((cpu, at * MS, true), switch, [key(prev.0), key(next)], true, Some(came));
+    }
+
+    fn key(tid: i32) -> ThreadKey {
+        ThreadKey::of_row(tid as u64)
     }
 
     /// Milliseconds of running, waiting and throttled time, and the wall time.
     fn of(times: &ThreadTimes, tid: i32, now: u64) -> (u64, u64, u64, u64) {
-        let all = times.all(now * MS).find(|(own, ..)| *own == tid);
+        let all = times.all(now * MS).find(|(own, ..)| *own == key(tid));
         all.map_or((0, 0, 0, 0), |(_, time, wall)| (time.ran / MS, time.waited / MS, time.throttled / MS, wall / MS))
     }
 
@@ -349,14 +361,14 @@ mod tests {
         switch(&mut times, 10, 0, (0, 0), 1, Came::Unknown);
         // Thread 2 ran on CPU 1 since the first record, and thread 1 since its switch.
         switch(&mut times, 14, 1, (2, 1), 0, Came::Unknown);
-        times.wake(2, 20 * MS, false, true);
+        times.wake(key(2), 20 * MS, false, true);
         switch(&mut times, 25, 0, (1, 0x100), 2, Came::Unknown);
         switch(&mut times, 30, 0, (2, 1), 1, Came::Unknown);
         assert_eq!(of(&times, 1, 40), (15 + 10, 5, 0, 30));
         assert_eq!(of(&times, 2, 40), (4 + 5, 5, 0, 30));
         let mut behind: Vec<_> = times.behind().collect();
         behind.sort_unstable();
-        assert_eq!(behind, [(1, 2, 5 * MS), (2, 1, 5 * MS)]);
+        assert_eq!(behind, [(key(1), key(2), 5 * MS), (key(2), key(1), 5 * MS)]);
         times.reset(35 * MS);
         assert_eq!((of(&times, 1, 40), of(&times, 2, 40)), ((5, 0, 0, 5), (0, 0, 0, 5)));
     }
@@ -371,7 +383,7 @@ mod tests {
         assert_eq!(of(&times, 1, 110), (30, 0, 80, 110));
         // A CPU that idled before the wakeup merely wakes up itself.
         switch(&mut times, 110, 0, (1, 1), 0, Came::Unknown);
-        times.wake(1, 150 * MS, false, true);
+        times.wake(key(1), 150 * MS, false, true);
         switch(&mut times, 155, 0, (0, 0), 1, Came::Unknown);
         assert_eq!(of(&times, 1, 155), (30, 5, 80, 155));
     }
@@ -380,19 +392,43 @@ mod tests {
     fn a_life_ends_at_the_last_switch_and_numbers_are_used_again() {
         let mut times = ThreadTimes::default();
         times.begin(0);
-        times.born(5, 10 * MS);
-        times.wake(5, 10 * MS, true, true);
+        times.born(key(5), None, 10 * MS);
+        times.wake(key(5), 10 * MS, true, true);
         switch(&mut times, 11, 0, (0, 0), 5, Came::Unknown);
-        times.ended(5, 20 * MS);
+        times.ended(key(5), 20 * MS);
         switch(&mut times, 22, 0, (5, 0x10), 0, Came::Unknown);
         assert_eq!(of(&times, 5, 90), (11, 1, 0, 12));
-        times.born(5, 40 * MS);
-        times.wake(5, 40 * MS, true, true);
+        times.born(key(5), None, 40 * MS);
+        times.wake(key(5), 40 * MS, true, true);
         switch(&mut times, 41, 0, (0, 0), 5, Came::Unknown);
         assert_eq!(of(&times, 5, 50), (20, 2, 0, 22));
         // A thread that calls exec takes the number of the first one.
-        times.renumber(5, 4);
+        times.renumber(key(5), key(4));
         assert_eq!((of(&times, 4, 51).0, of(&times, 5, 51)), (21, (0, 0, 0, 0)));
+    }
+
+    /// The end of the first thread may be lost.
+    #[test]
+    fn threads_with_one_number_have_their_own_times() {
+        let second = ThreadKey::of_row(1 << 32 | 5);
+        for has_end in [true, false] {
+            let mut times = ThreadTimes::default();
+            times.begin(0);
+            times.wake(key(5), 10 * MS, true, true);
+            switch(&mut times, 11, 0, (0, 0), 5, Came::Unknown);
+            if has_end {
+                times.ended(key(5), 20 * MS);
+                switch(&mut times, 20, 0, (5, 0x10), 0, Came::Unknown);
+            }
+            times.born(second, Some(key(5)), 20 * MS);
+            times.wake(second, 20 * MS, true, true);
+            let mut all: Vec<_> =
+                times.all(50 * MS).map(|(key, time, wall)| (key, time.ran, time.waited, wall)).collect();
+            all.sort_unstable();
+            assert_eq!(all, [(key(5), 9 * MS, MS, 10 * MS), (second, 0, 30 * MS, 30 * MS)], "{has_end}");
+            times.reset(50 * MS);
+            assert_eq!(times.all(60 * MS).count(), 1);
+        }
     }
 
     #[test]
@@ -402,9 +438,9 @@ mod tests {
         switch(&mut times, 1, 0, (0, 0), 1, Came::Unknown);
         times.lost(10 * MS, 20 * MS);
         switch(&mut times, 30, 0, (0, 0), 2, Came::Unknown);
-        times.sleeps_since_before(1);
-        times.sleeps_since_before(2);
-        let doing = |tid: i32| (times.threads[&tid].doing, times.threads[&tid].since);
+        times.sleeps_since_before(key(1));
+        times.sleeps_since_before(key(2));
+        let doing = |tid: i32| (times.threads[&key(tid)].doing, times.threads[&key(tid)].since);
         assert_eq!(doing(1), (Doing::Asleep, 20 * MS));
         assert_eq!(doing(2), (Doing::Running, 30 * MS));
     }
@@ -413,10 +449,10 @@ mod tests {
     fn a_thread_that_proc_shows_may_be_younger() {
         let mut times = ThreadTimes::default();
         times.begin(0);
-        times.sleeps_since_before(5);
-        times.sleeps_since_before(6);
-        times.born(5, 40 * MS);
-        times.wake(5, 40 * MS, true, true);
+        times.sleeps_since_before(key(5));
+        times.sleeps_since_before(key(6));
+        times.born(key(5), None, 40 * MS);
+        times.wake(key(5), 40 * MS, true, true);
         assert_eq!((of(&times, 5, 50), of(&times, 6, 50)), ((0, 10, 0, 10), (0, 0, 0, 50)));
     }
 
@@ -424,9 +460,9 @@ mod tests {
     fn a_thread_of_another_name_has_no_more_time() {
         let mut times = ThreadTimes::default();
         switch(&mut times, 0, 0, (0, 0), 1, Came::Unknown);
-        times.unfollow(1, 10 * MS);
-        times.unfollow(1, 30 * MS);
-        times.unfollow(2, 30 * MS);
+        times.unfollow(key(1), 10 * MS);
+        times.unfollow(key(1), 30 * MS);
+        times.unfollow(key(2), 30 * MS);
         assert_eq!((of(&times, 1, 90), of(&times, 2, 90)), ((10, 0, 0, 10), (0, 0, 0, 0)));
     }
 
@@ -446,7 +482,7 @@ mod tests {
     fn a_thread_that_leaves_an_idle_cpu_ran_there() {
         let mut times = ThreadTimes::default();
         switch(&mut times, 0, 0, (1, 1), 0, Came::Unknown);
-        times.wake(1, 20 * MS, false, true);
+        times.wake(key(1), 20 * MS, false, true);
         switch(&mut times, 30, 0, (1, 1), 0, Came::Unknown);
         assert_eq!(of(&times, 1, 30), (10, 0, 0, 30));
         // A wakeup while it left its CPU.

@@ -45,7 +45,7 @@ impl From<Away> for Sleeper {
 /// A sleeper and the waker that ended its sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct WokenSleep {
-    pub(crate) tid: i32,
+    pub(crate) thread: ThreadKey,
     pub(crate) away: Sleeper,
     pub(crate) waker: TaskWaker,
     /// Whether the waker is a thread of the same program.
@@ -63,7 +63,7 @@ pub(crate) struct UnderWay {
 /// The waits of a thread in one spot that one waker ended, or a current wait.
 #[derive(Clone, Debug)]
 pub(crate) struct Wait {
-    pub(crate) tid: i32,
+    pub(crate) thread: ThreadKey,
     pub(crate) comm: Arc<str>,
     pub(crate) spot: Spot,
     pub(crate) line: Arc<str>,
@@ -166,17 +166,19 @@ impl Places {
     }
 }
 
-/// A place of waits: the program, or the thread, and its functions, or the system call.
-type Judged = (i32, Arc<str>);
+/// A place of a program's waits: its first process and the functions.
+type ProgramPlace = (i32, Arc<str>);
+/// A place of a thread's waits: the functions, or the system call.
+type ThreadPlace = (ThreadKey, Arc<str>);
 
 #[derive(Debug, Default)]
 struct OwnWakes {
-    by_thread: FxHashSet<Judged>,
+    by_thread: FxHashSet<ThreadPlace>,
     /// The number of such waits in each place of a program, and their wakers.
-    by_program: FxHashMap<Judged, (u64, FxHashSet<i32>)>,
-    waiters: FxHashMap<Judged, FxHashSet<i32>>,
+    by_program: FxHashMap<ProgramPlace, (u64, FxHashSet<ThreadKey>)>,
+    waiters: FxHashMap<ProgramPlace, FxHashSet<ThreadKey>>,
     /// The system calls in which a thread waits as a worker without work.
-    idle_workers: FxHashSet<Judged>,
+    idle_workers: FxHashSet<ThreadPlace>,
 }
 
 /// Fewer waits that the own program ended cannot distinguish a queue from a lock.
@@ -187,11 +189,11 @@ impl OwnWakes {
         let mut own = Self::default();
         for wait in raw {
             if wait.facts.is_idle_worker {
-                own.idle_workers.insert((wait.tid, wait.facts.call.clone()));
+                own.idle_workers.insert((wait.thread, wait.facts.call.clone()));
             }
             let place = wait.place();
             if let Some(place) = place.clone() {
-                own.waiters.entry(place).or_default().insert(wait.tid);
+                own.waiters.entry(place).or_default().insert(wait.thread);
             }
             // /proc is read some time after the first record: the thread may have been elsewhere before.
             if wait.end != WaitEnd::OwnProgram || matches!(wait.sleeper.spot, Spot::Told(_)) {
@@ -211,7 +213,7 @@ impl OwnWakes {
     /// waits of the thread in that system call may.
     fn is_idle_worker(&self, wait: &Raw) -> bool {
         let is_told = matches!(wait.sleeper.spot, Spot::Told(_));
-        wait.facts.is_idle_worker || is_told && self.idle_workers.contains(&(wait.tid, wait.facts.call.clone()))
+        wait.facts.is_idle_worker || is_told && self.idle_workers.contains(&(wait.thread, wait.facts.call.clone()))
     }
 
     /// Returns whether a wait that a timer ended, or nothing yet, may be one for a lock. The own program ended another
@@ -221,23 +223,23 @@ impl OwnWakes {
         self.by_thread.contains(&wait.judged)
             || wait.place().is_some_and(|place| {
                 let Some((times, wakers)) = self.by_program.get(&place) else { return false };
-                let waits = |waker: &i32| self.waiters.get(&place).is_some_and(|waiters| waiters.contains(waker));
+                let waits = |waker: &ThreadKey| self.waiters.get(&place).is_some_and(|waiters| waiters.contains(waker));
                 *times < FEW_WAKES || wakers.iter().any(waits)
             })
     }
 }
 
 struct Raw {
-    tid: i32,
+    thread: ThreadKey,
     sleeper: Sleeper,
     line: Arc<str>,
-    judged: Judged,
+    judged: ThreadPlace,
     facts: SpotFacts,
     end: WaitEnd,
     cause: Option<Cause>,
     waker: SiteName,
     /// The waker where it is a thread of the own program.
-    own_waker: Option<i32>,
+    own_waker: Option<ThreadKey>,
     by: Option<RetainedStack>,
     stats: Stats,
     under_way: Option<UnderWay>,
@@ -251,23 +253,23 @@ impl BlockedTime {
         raw.extend(blocked.iter().map(|(place, stats)| self.ended(at, place, stats)));
         self.blocked = blocked;
         let away: Vec<(i32, u64, Away)> = self.away.iter().map(|(tid, span)| (*tid, span.since, span.with)).collect();
-        raw.extend(away.into_iter().map(|(tid, since, away)| self.open(at, tid, since, away)));
+        raw.extend(away.into_iter().map(|(tid, since, away)| self.open(at, at.names.key(tid), since, away)));
         let own = OwnWakes::of(&raw);
         raw.into_iter().map(|wait| wait.judge(at, &own)).collect()
     }
 
     /// Creates a wait without its end.
-    fn raw(&mut self, at: &Moment<'_>, tid: i32, sleeper: Sleeper) -> Raw {
+    fn raw(&mut self, at: &Moment<'_>, thread: ThreadKey, sleeper: Sleeper) -> Raw {
         let facts = self.places.facts(at, sleeper.spot);
         let line = match sleeper.spot {
             Spot::Stack(stack) => self.slept_in.line(at, stack),
             Spot::Told(told) => self.places.line(told),
         };
         let is_told = matches!(sleeper.spot, Spot::Told(_));
-        let judged = (tid, if facts.is_broken || is_told { facts.call.clone() } else { line.clone() });
+        let judged = (thread, if facts.is_broken || is_told { facts.call.clone() } else { line.clone() });
         let (end, waker) = (WaitEnd::Open, ("none yet".into(), "".into()));
         let (cause, by, own_waker, stats, under_way) = (None, None, None, Stats::default(), None);
-        Raw { tid, sleeper, line, judged, facts, end, cause, waker, own_waker, by, stats, under_way }
+        Raw { thread, sleeper, line, judged, facts, end, cause, waker, own_waker, by, stats, under_way }
     }
 
     fn ended(&mut self, at: &Moment<'_>, place: &WokenSleep, stats: &Stats) -> Raw {
@@ -275,11 +277,14 @@ impl BlockedTime {
         let by = matches!(cause, Cause::Task { .. }).then_some(place.by);
         let stack = by.map(|by| self.labels.line(at, by)).unwrap_or_default();
         // For a thread of the same program, its own name is more useful than the program's.
-        let task = |at: &Moment<'_>, tid| if place.is_own { at.comm(tid) } else { at.program(tid) };
+        let task = |at: &Moment<'_>, thread: ThreadKey| match place.is_own {
+            true => at.comm(thread),
+            false => at.program(thread),
+        };
         let waker = (self.wakers.words(at, cause, task), stack);
         let end = WaitEnd::of(cause, place.is_own);
         let own_waker = match cause {
-            Cause::Task { tid, .. } if end == WaitEnd::OwnProgram => Some(tid),
+            Cause::Task { thread, .. } if end == WaitEnd::OwnProgram => Some(thread),
             _ => None,
         };
         Raw {
@@ -289,21 +294,21 @@ impl BlockedTime {
             own_waker,
             by,
             stats: stats.clone(),
-            ..self.raw(at, place.tid, place.away)
+            ..self.raw(at, place.thread, place.away)
         }
     }
 
-    fn open(&mut self, at: &Moment<'_>, tid: i32, since: u64, away: Away) -> Raw {
+    fn open(&mut self, at: &Moment<'_>, thread: ThreadKey, since: u64, away: Away) -> Raw {
         let since_looking = if away.is_before { at.start.min(since) } else { since };
         let under_way = UnderWay { ns: at.now.saturating_sub(since_looking), is_before: away.is_before };
         let mut stats = Stats::default();
         stats.add(at.now.saturating_sub(since.max(at.since)));
-        Raw { stats, under_way: Some(under_way), ..self.raw(at, tid, away.into()) }
+        Raw { stats, under_way: Some(under_way), ..self.raw(at, thread, away.into()) }
     }
 }
 
 impl Raw {
-    fn place(&self) -> Option<Judged> {
+    fn place(&self) -> Option<ProgramPlace> {
         let is_known = !self.facts.is_broken && matches!(self.sleeper.spot, Spot::Stack(_));
         Some((self.sleeper.program.filter(|_| is_known)?, self.line.clone()))
     }
@@ -317,8 +322,8 @@ impl Raw {
         };
         let is_of_kernel = self.sleeper.is_of_kernel && self.facts.is_of_kernel;
         Wait {
-            tid: self.tid,
-            comm: at.program(self.tid),
+            thread: self.thread,
+            comm: at.program(self.thread),
             spot: self.sleeper.spot,
             line: self.line,
             sleep: self.sleeper.sleep,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::common::scenes::{MS, files, open_file, sched, switch, waits, wake};
+use crate::common::scenes::{MS, files, locks, open_file, sched, switch, unlock, wait, waits, wake};
 use crate::common::stage::{START, Stage, Value, cell, number, rows};
 use perfprof_tui::record::Record;
 use perfprof_tui::record::kinds::TaskRecord;
@@ -67,6 +67,12 @@ fn opens(stage: &mut Stage, at: u64, took: u64) {
     open_file(stage, at * MS, took * MS, TID, "/etc/hosts", 3);
 }
 
+/// It waits for a lock, until another thread releases that.
+fn waits_for_lock(stage: &mut Stage, at: u64, took: u64) {
+    wait(stage, at * MS, TID, 0xa000, 0, &["main", "pthread_mutex_lock", "__lll_lock_wait", "futex_[k]"]);
+    unlock(stage, (at + took - 1) * MS, 4, TID, &["main", "pthread_mutex_unlock"]);
+}
+
 /// Its event occurs some times.
 fn hits(stage: &mut Stage, at: u64, times: u64) {
     (0..times).for_each(|_| give(stage, 0, at, &[N(40)]));
@@ -91,6 +97,7 @@ fn all() -> Vec<Reuse> {
         row("wakeups", || sched("wakeups", &[]), |s, at, _| sleeps(s, at, 1), "Wakers", ("woken", "times")),
         row("syscalls", syscalls, calls, "Threads", ("comm", "total_ns")),
         row("syscalls", syscalls, calls, "Slowest", ("comm", "ns")),
+        row("locks", locks, waits_for_lock, "Waiters", ("comm", "waited_ns")),
         row("files", files, opens, "Processes", ("comm", "total_ns")),
         row(
             "forks",

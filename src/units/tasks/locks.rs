@@ -188,7 +188,8 @@ impl Locks {
             let owner = joined.or_else(named);
             owner.into_iter().for_each(|tid| drop(cx.comm(tid)));
             let lock = self.key(thread.pid, address, operation, cx);
-            self.user.wait(thread.tid, lock, time, RetainedStack::NONE, owner);
+            let owner = owner.map(|tid| cx.thread(tid));
+            self.user.wait(cx.thread(thread.tid), lock, time, RetainedStack::NONE, owner);
             self.user.set_end(lock, joined.is_some());
         }
     }
@@ -204,16 +205,18 @@ impl Locks {
         let owner = joined.or_else(|| Self::owner(fields.owner(operation, hit.raw), hit.pid, operation, cx));
         cx.comm(hit.tid);
         let lock = self.key(hit.pid, address, operation, cx);
-        self.user.wait(hit.tid, lock, hit.time, hit.stack, owner);
+        let owner = owner.map(|tid| cx.thread(tid));
+        self.user.wait(cx.thread(hit.tid), lock, hit.time, hit.stack, owner);
         self.user.set_end(lock, joined.is_some());
     }
 
     fn returned(&mut self, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
+        let thread = cx.thread(hit.tid);
         if self.result.as_ref().is_some_and(|result| result.get(hit.raw) == CHANGED) {
-            return self.user.cancel(hit.tid, hit.time);
+            return self.user.cancel(thread, hit.time);
         }
-        let Some((Waiting { lock, since, stack, .. }, ns)) = self.user.end(hit.tid, hit.time) else { return };
-        self.user.did(hit.tid, Deed::WaitedFor(lock), since, hit.time);
+        let Some((Waiting { lock, since, stack, .. }, ns)) = self.user.end(thread, hit.time) else { return };
+        self.user.did(thread, Deed::WaitedFor(lock), since, hit.time);
         cx.point(["sys_enter_futex", "sys_exit_futex"], hit.time, ns);
         cx.find(hit.tid, stack, || format!("waited {} for a lock", crate::panel::unit::duration(ns)));
     }
@@ -225,20 +228,21 @@ impl Locks {
         };
         let lock = LockKey { space: 0, address: fields.address.get(hit.raw) as u64 };
         let flags = fields.flags.as_ref().map_or(0, |flags| flags.get(hit.raw) as u32);
-        if self.kernel.waits_for(hit.tid).is_some_and(|(known, _)| known == lock) {
+        let thread = cx.thread(hit.tid);
+        if self.kernel.waits_for(thread).is_some_and(|(known, _)| known == lock) {
             return;
         }
         cx.comm(hit.tid);
-        self.kernel.wait(hit.tid, lock, hit.time, hit.stack, None);
+        self.kernel.wait(thread, lock, hit.time, hit.stack, None);
         self.kernel.locks.get_mut(&lock).into_iter().for_each(|of| of.flags = flags);
     }
 
-    fn awake(&mut self, tid: i32, time: u64) {
-        let Some(span) = self.asleep.take(&tid) else { return };
-        if !self.user.waiting.contains_key(&tid) {
-            self.user.did(tid, Deed::Slept(span.with), span.since, time);
+    fn awake(&mut self, thread: ThreadKey, time: u64) {
+        let Some(span) = self.asleep.take(&thread.tid) else { return };
+        if !self.user.waiting.contains_key(&thread) {
+            self.user.did(thread, Deed::Slept(span.with), span.since, time);
         }
-        self.becomes_runnable(tid, time);
+        self.becomes_runnable(thread.tid, time);
     }
 
     fn becomes_runnable(&mut self, tid: i32, time: u64) {
@@ -249,12 +253,12 @@ impl Locks {
     }
 
     /// A thread runs. The time until it runs after its wait for a lock is part of that wait.
-    fn runs(&mut self, tid: i32, time: u64) {
-        self.awake(tid, time);
-        if let Some(since) = self.runnable.remove(&tid)
-            && !self.user.waiting.contains_key(&tid)
+    fn runs(&mut self, thread: ThreadKey, time: u64) {
+        self.awake(thread, time);
+        if let Some(since) = self.runnable.remove(&thread.tid)
+            && !self.user.waiting.contains_key(&thread)
         {
-            self.user.did(tid, Deed::Runnable, since, time);
+            self.user.did(thread, Deed::Runnable, since, time);
         }
     }
 
@@ -262,7 +266,7 @@ impl Locks {
         match self.reader.read(hit, cx.names) {
             Some(SchedEvent::Switch(switch)) => {
                 self.before.is_told(switch.next);
-                self.runs(switch.next, hit.time);
+                self.runs(cx.thread(switch.next), hit.time);
                 self.runnable.remove(&switch.prev);
                 let is_over = switch.prev <= 0 || switch.prev_state & (state::DEAD | state::ZOMBIE) != 0;
                 if switch.prev > 0 && Sleep::of(switch.prev_state).is_some() {
@@ -274,26 +278,27 @@ impl Locks {
             Some(SchedEvent::Wakeup(wakeup)) => {
                 if wakeup.context == WakeContext::Task && hit.tid > 0 {
                     cx.comm(hit.tid);
-                    self.user.release(wakeup.tid, hit.tid, hit.stack, hit.time);
-                    self.kernel.release(wakeup.tid, hit.tid, hit.stack, hit.time);
+                    let (woken, by) = (cx.thread(wakeup.tid), cx.thread(hit.tid));
+                    self.user.release(woken, by, hit.stack, hit.time);
+                    self.kernel.release(woken, by, hit.stack, hit.time);
                 }
                 self.before.is_told(wakeup.tid);
-                self.awake(wakeup.tid, hit.time);
+                self.awake(cx.thread(wakeup.tid), hit.time);
             }
             None => {}
         }
     }
 
     /// A sample of a clock in a thread: it runs, also if no record shows since when.
-    fn sampled(&mut self, hit: &UnitSample<'_>) {
+    fn sampled(&mut self, hit: &UnitSample<'_>, cx: &Context<'_>) {
         self.runnable.remove(&hit.tid);
-        self.user.did(hit.tid, Deed::Ran(hit.stack), hit.time.saturating_sub(hit.period), hit.time);
+        self.user.did(cx.thread(hit.tid), Deed::Ran(hit.stack), hit.time.saturating_sub(hit.period), hit.time);
     }
 
-    fn forget_thread(&mut self, tid: i32, time: u64) {
-        self.runnable.remove(&tid);
-        self.user.forget_thread(tid, time);
-        self.kernel.forget_thread(tid, time);
+    fn forget_thread(&mut self, thread: ThreadKey, time: u64) {
+        self.runnable.remove(&thread.tid);
+        self.user.forget_thread(thread, time);
+        self.kernel.forget_thread(thread, time);
     }
 }
 
@@ -344,11 +349,11 @@ impl Unit for Locks {
         self.take_up(hit.time, cx);
         self.before.is_told(hit.tid);
         match hit.role {
-            CLOCK => self.sampled(hit),
+            CLOCK => self.sampled(hit, cx),
             ENTER => self.entered(hit, cx),
             EXIT => self.returned(hit, cx),
             BEGIN => self.contended(hit, cx),
-            END => drop(self.kernel.end(hit.tid, hit.time)),
+            END => drop(self.kernel.end(cx.thread(hit.tid), hit.time)),
             _ if self.wakers.is_repeated(hit) => {}
             _ => self.scheduled(hit, cx),
         }
@@ -358,21 +363,25 @@ impl Unit for Locks {
         true
     }
 
-    fn thread_changed(&mut self, change: &ThreadChange, time: u64, _cx: &mut Context<'_>) {
+    fn thread_changed(&mut self, change: &ThreadChange, time: u64, cx: &mut Context<'_>) {
         self.asleep.follow(change, |tid| tid);
         self.before.follow(change);
         self.programs.follow(change);
         match change {
-            ThreadChange::Born { tid, .. } | ThreadChange::Ended { tid, .. } => self.forget_thread(*tid, time),
+            ThreadChange::Born { tid, .. } => {
+                let earlier = cx.names.earlier(*tid);
+                [cx.thread(*tid)].into_iter().chain(earlier).for_each(|thread| self.forget_thread(thread, time));
+            }
+            ThreadChange::Ended { tid, .. } => self.forget_thread(cx.thread(*tid), time),
             ThreadChange::Exec { pid, from, gone } => {
-                gone.iter().chain(from).chain([pid]).for_each(|tid| self.forget_thread(*tid, time));
+                gone.iter().chain(from).chain([pid]).for_each(|tid| self.forget_thread(cx.thread(*tid), time));
             }
         }
     }
 
-    fn on_switch_in(&mut self, _cpu: u32, tid: i32, time: u64, _cx: &mut Context<'_>) {
+    fn on_switch_in(&mut self, _cpu: u32, tid: i32, time: u64, cx: &mut Context<'_>) {
         self.before.is_told(tid);
-        self.runs(tid, time);
+        self.runs(cx.thread(tid), time);
     }
 
     fn lost(&mut self, _lost: &LostEvents) {

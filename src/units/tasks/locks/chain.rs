@@ -50,9 +50,9 @@ impl Locks {
     }
 
     fn chain_of_row(&mut self, at: &Moment<'_>, row: &LockRow, steps: &mut ChainSteps) {
-        let mut waiters = sums(row.sites.iter().map(|((tid, _), (ns, _))| (*tid, *ns)));
-        waiters.retain(|(tid, _)| *tid != OTHERS);
-        let names: Vec<Arc<str>> = waiters.iter().take(NAMED).map(|(tid, _)| at.comm(*tid)).collect();
+        let mut waiters = sums(row.sites.iter().map(|((thread, _), (ns, _))| (*thread, *ns)));
+        waiters.retain(|(thread, _)| *thread != OTHERS);
+        let names: Vec<Arc<str>> = waiters.iter().take(NAMED).map(|(thread, _)| at.comm(*thread)).collect();
         let more = waiters.len().saturating_sub(NAMED);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         let lock = format!("{} {}", row.name.kind, row.name.text(row.key));
@@ -86,20 +86,20 @@ impl Locks {
         let times = self.wall_times(is_kernel, keys, at.now);
         let part = |ns: u64| in_proportion(ns, whole, times.contended);
         let all: u64 = times.held.values().sum();
-        let mut holders = sums(times.held.iter().map(|(tid, ns)| (*tid, *ns)));
-        holders.retain(|(tid, _)| *tid != OTHERS);
+        let mut holders = sums(times.held.iter().map(|(thread, ns)| (*thread, *ns)));
+        holders.retain(|(thread, _)| *thread != OTHERS);
         let more = holders.len().saturating_sub(NAMED);
         holders.truncate(NAMED);
         let mut listed = 0;
-        for (tid, held) in holders {
+        for (thread, held) in holders {
             listed += held;
-            let text = match times.named.contains(&tid) {
-                _ if is_end => until_its_end(at, tid),
-                true => format!("held by {} as the lock says", at.task(tid)),
-                false => format!("held by {} {}", at.task(tid), percent(held, all)),
+            let text = match times.named.contains(&thread) {
+                _ if is_end => until_its_end(at, thread),
+                true => format!("held by {} as the lock says", at.task(thread)),
+                false => format!("held by {} {}", at.task(thread), percent(held, all)),
             };
             steps.add(depth, part(held), text);
-            self.chain_of_holder(at, (is_kernel, keys), (tid, held, part(held)), depth + 1, steps);
+            self.chain_of_holder(at, (is_kernel, keys), (thread, held, part(held)), depth + 1, steps);
         }
         let others = all.saturating_sub(listed);
         let released = times.contended.saturating_sub(all).saturating_sub(times.unreleased);
@@ -114,11 +114,11 @@ impl Locks {
         &mut self,
         at: &Moment<'_>,
         (is_kernel, keys): (bool, &[LockKey]),
-        (tid, held, whole): (i32, u64, u64),
+        (thread, held, whole): (ThreadKey, u64, u64),
         depth: u16,
         steps: &mut ChainSteps,
     ) {
-        let deeds = self.deeds(at, is_kernel, keys, tid);
+        let deeds = self.deeds(at, is_kernel, keys, thread);
         if deeds.is_empty() {
             return;
         }

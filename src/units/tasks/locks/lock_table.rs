@@ -5,12 +5,12 @@ use std::hash::Hash;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::profile::RetainedStack;
-use crate::units::kit::Stats;
+use crate::units::kit::{Stats, ThreadKey};
 
 use super::addresses::{LockKey, MOST_LOCKS, PinnedAddresses};
 
 /// A thread, and the stack of its wait or of its release.
-pub(super) type ThreadStack = (i32, RetainedStack);
+pub(super) type ThreadStack = (ThreadKey, RetainedStack);
 
 /// An activity of a holder while others waited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -37,11 +37,11 @@ pub(super) struct Lock {
     pub(super) holders: FxHashMap<ThreadStack, u64>,
     /// Time from a release to the return from the wait.
     pub(super) ready: u64,
-    pub(super) deeds: FxHashMap<(i32, Deed), u64>,
+    pub(super) deeds: FxHashMap<(ThreadKey, Deed), u64>,
     /// The threads that wait now.
-    pub(super) waiters: FxHashSet<i32>,
+    pub(super) waiters: FxHashSet<ThreadKey>,
     /// The holder, as the lock says.
-    pub(super) owner: Option<i32>,
+    pub(super) owner: Option<ThreadKey>,
     /// How often the owner in the lock released it, and another thread did.
     pub(super) confirmed: u64,
     pub(super) contradicted: u64,
@@ -57,7 +57,7 @@ pub(super) struct Lock {
     /// Wall time in which any thread waited.
     contended: u64,
     /// Wall time by the thread that held it.
-    held: FxHashMap<i32, u64>,
+    held: FxHashMap<ThreadKey, u64>,
 }
 
 impl Lock {
@@ -101,9 +101,9 @@ pub(super) struct WallTimes {
     /// Time since the last release, if the holder is not known.
     pub(super) unreleased: u64,
     /// Time by holder, including the owner that the lock names now.
-    pub(super) held: FxHashMap<i32, u64>,
+    pub(super) held: FxHashMap<ThreadKey, u64>,
     /// The owners that only the lock names: they have not released it yet.
-    pub(super) named: Vec<i32>,
+    pub(super) named: Vec<ThreadKey>,
 }
 
 impl WallTimes {
@@ -112,7 +112,7 @@ impl WallTimes {
         self.contended += other.contended;
         self.unreleased += other.unreleased;
         self.named.extend(other.named);
-        other.held.into_iter().for_each(|(tid, ns)| *self.held.entry(tid).or_default() += ns);
+        other.held.into_iter().for_each(|(thread, ns)| *self.held.entry(thread).or_default() += ns);
     }
 }
 
@@ -136,7 +136,7 @@ impl Waiting {
 const MOST_STACKS: usize = 1 << 12;
 const MOST_THREADS: usize = 1 << 14;
 /// The number of all threads beyond the limit: that of the idle task, which waits for no lock and holds none.
-pub(super) const OTHERS: i32 = 0;
+pub(super) const OTHERS: ThreadKey = ThreadKey::of_row(0);
 /// Limit of waiting threads, and of locks that a thread holds.
 const MOST_WAITING: usize = 1 << 20;
 const MOST_HELD: usize = 64;
@@ -145,8 +145,8 @@ const MOST_HELD: usize = 64;
 #[derive(Clone, Debug, Default)]
 pub(super) struct LockTable {
     pub(super) locks: FxHashMap<LockKey, Lock>,
-    pub(super) waiting: FxHashMap<i32, Waiting>,
-    held: FxHashMap<i32, Vec<LockKey>>,
+    pub(super) waiting: FxHashMap<ThreadKey, Waiting>,
+    held: FxHashMap<ThreadKey, Vec<LockKey>>,
     /// The start of the figures.
     start: u64,
     /// Locks that were dropped because there were too many.
@@ -158,8 +158,15 @@ pub(super) struct LockTable {
 
 impl LockTable {
     /// A thread begins to wait. `owner` is the holder that the lock names.
-    pub(super) fn wait(&mut self, tid: i32, lock: LockKey, now: u64, stack: RetainedStack, owner: Option<i32>) {
-        self.cancel(tid, now);
+    pub(super) fn wait(
+        &mut self,
+        thread: ThreadKey,
+        lock: LockKey,
+        now: u64,
+        stack: RetainedStack,
+        owner: Option<ThreadKey>,
+    ) {
+        self.cancel(thread, now);
         if self.waiting.len() >= MOST_WAITING {
             self.forget();
         }
@@ -170,8 +177,8 @@ impl LockTable {
         }
         of.count(now);
         of.blocked += 1;
-        of.waiters.insert(tid);
-        self.waiting.insert(tid, Waiting { lock, since: now, stack, released: None });
+        of.waiters.insert(thread);
+        self.waiting.insert(thread, Waiting { lock, since: now, stack, released: None });
         if owner.is_some() {
             self.set_owner(lock, owner);
         }
@@ -184,17 +191,17 @@ impl LockTable {
         }
     }
 
-    fn set_owner(&mut self, lock: LockKey, owner: Option<i32>) {
+    fn set_owner(&mut self, lock: LockKey, owner: Option<ThreadKey>) {
         let Some(of) = self.locks.get_mut(&lock) else { return };
         let before = std::mem::replace(&mut of.owner, owner);
         if before == owner {
             return;
         }
-        if let Some(held) = before.and_then(|tid| self.held.get_mut(&tid)) {
+        if let Some(held) = before.and_then(|thread| self.held.get_mut(&thread)) {
             held.retain(|own| *own != lock);
         }
-        if let Some(tid) = owner {
-            let held = self.held.entry(tid).or_default();
+        if let Some(thread) = owner {
+            let held = self.held.entry(thread).or_default();
             if held.len() < MOST_HELD {
                 held.push(lock);
             }
@@ -202,7 +209,7 @@ impl LockTable {
     }
 
     /// A thread wakes another one: if that waits for a lock, the waker held the lock since the last release.
-    pub(super) fn release(&mut self, woken: i32, by: i32, stack: RetainedStack, now: u64) {
+    pub(super) fn release(&mut self, woken: ThreadKey, by: ThreadKey, stack: RetainedStack, now: u64) {
         let Some(wait) = self.waiting.get_mut(&woken).filter(|wait| wait.released.is_none()) else { return };
         wait.released = Some(now);
         let lock = wait.lock;
@@ -223,27 +230,27 @@ impl LockTable {
     }
 
     /// A thread returns from its wait. Returns the wait and its time.
-    pub(super) fn end(&mut self, tid: i32, now: u64) -> Option<(Waiting, u64)> {
-        let wait = self.leave(tid, now)?;
+    pub(super) fn end(&mut self, thread: ThreadKey, now: u64) -> Option<(Waiting, u64)> {
+        let wait = self.leave(thread, now)?;
         let ns = wait.took(now, self.start);
         let of = self.locks.get_mut(&wait.lock)?;
         of.waits.add(ns);
-        let site = bounded(&mut of.sites, (tid, wait.stack), RetainedStack::NONE);
+        let site = bounded(&mut of.sites, (thread, wait.stack), RetainedStack::NONE);
         *site = (site.0 + ns, site.1 + 1);
         of.ready += wait.released.map_or(0, |released| now.saturating_sub(released.max(self.start)));
         Some((wait, ns))
     }
 
     /// A wait did not take place, or nothing is known about its end.
-    pub(super) fn cancel(&mut self, tid: i32, now: u64) {
-        self.leave(tid, now);
+    pub(super) fn cancel(&mut self, thread: ThreadKey, now: u64) {
+        self.leave(thread, now);
     }
 
-    fn leave(&mut self, tid: i32, now: u64) -> Option<Waiting> {
-        let wait = self.waiting.remove(&tid)?;
+    fn leave(&mut self, thread: ThreadKey, now: u64) -> Option<Waiting> {
+        let wait = self.waiting.remove(&thread)?;
         if let Some(of) = self.locks.get_mut(&wait.lock) {
             of.count(now);
-            of.waiters.remove(&tid);
+            of.waiters.remove(&thread);
             if wait.released.is_none() {
                 of.blocked = of.blocked.saturating_sub(1);
             }
@@ -252,41 +259,41 @@ impl LockTable {
     }
 
     /// Adds what a thread did to the locks that it holds and others wait for. A sample stands for its whole period.
-    pub(super) fn did(&mut self, tid: i32, deed: Deed, since: u64, until: u64) {
-        let Some(held) = self.held.get(&tid) else { return };
+    pub(super) fn did(&mut self, thread: ThreadKey, deed: Deed, since: u64, until: u64) {
+        let Some(held) = self.held.get(&thread) else { return };
         for lock in held {
             let Some(of) = self.locks.get_mut(lock).filter(|of| !of.waiters.is_empty()) else { continue };
             let begin = if matches!(deed, Deed::Ran(_)) { since } else { since.max(of.since) };
             let ns = until.saturating_sub(begin.max(self.start));
             if ns > 0 {
-                *bounded(&mut of.deeds, (tid, deed), Deed::Ran(RetainedStack::NONE)) += ns;
+                *bounded(&mut of.deeds, (thread, deed), Deed::Ran(RetainedStack::NONE)) += ns;
             }
         }
     }
 
     /// Returns the owner of the lock that a thread waits for, as the lock says.
-    pub(super) fn waits_for(&self, tid: i32) -> Option<(LockKey, Option<i32>)> {
-        let wait = self.waiting.get(&tid)?;
+    pub(super) fn waits_for(&self, thread: ThreadKey) -> Option<(LockKey, Option<ThreadKey>)> {
+        let wait = self.waiting.get(&thread)?;
         Some((wait.lock, self.locks.get(&wait.lock)?.owner))
     }
 
     /// Returns the threads that wait for each other in a circle, each circle from its lowest number on.
-    pub(super) fn circles(&self, now: u64) -> Vec<Vec<i32>> {
+    pub(super) fn circles(&self, now: u64) -> Vec<Vec<ThreadKey>> {
         let mut circles = Vec::new();
-        let next = |tid: i32| {
-            let wait = self.waiting.get(&tid).filter(|wait| now.saturating_sub(wait.since) >= SURE_NS)?;
+        let next = |thread: ThreadKey| {
+            let wait = self.waiting.get(&thread).filter(|wait| now.saturating_sub(wait.since) >= SURE_NS)?;
             self.locks.get(&wait.lock)?.owner
         };
-        let mut seen: FxHashSet<i32> = FxHashSet::default();
-        let mut all: Vec<i32> = self.waiting.keys().copied().collect();
+        let mut seen: FxHashSet<ThreadKey> = FxHashSet::default();
+        let mut all: Vec<ThreadKey> = self.waiting.keys().copied().collect();
         all.sort_unstable();
         for first in all {
             let (mut path, mut at) = (Vec::new(), Some(first));
-            while let Some(tid) = at.filter(|tid| seen.insert(*tid)) {
-                path.push(tid);
-                at = next(tid);
+            while let Some(thread) = at.filter(|thread| seen.insert(*thread)) {
+                path.push(thread);
+                at = next(thread);
             }
-            if let Some(from) = at.and_then(|tid| path.iter().position(|one| *one == tid)) {
+            if let Some(from) = at.and_then(|thread| path.iter().position(|one| *one == thread)) {
                 let mut circle = path.split_off(from);
                 let lowest = (0..circle.len()).min_by_key(|i| circle[*i]).unwrap_or(0);
                 circle.rotate_left(lowest);
@@ -327,12 +334,12 @@ impl LockTable {
     }
 
     /// Forgets a thread that ended.
-    pub(super) fn forget_thread(&mut self, tid: i32, now: u64) {
-        self.cancel(tid, now);
-        if self.pinned.forget(tid) {
-            self.namers.retain(|key, _| key.space != tid);
+    pub(super) fn forget_thread(&mut self, thread: ThreadKey, now: u64) {
+        self.cancel(thread, now);
+        if self.pinned.forget(thread.tid) {
+            self.namers.retain(|key, _| key.space != thread.tid);
         }
-        for lock in self.held.remove(&tid).unwrap_or_default() {
+        for lock in self.held.remove(&thread).unwrap_or_default() {
             self.locks.get_mut(&lock).into_iter().for_each(|of| of.owner = None);
         }
     }
@@ -385,8 +392,9 @@ impl LockTable {
     }
 
     /// Returns the open waits of a lock: thread, wait and its time up to now.
-    pub(super) fn open<'a>(&'a self, of: &'a Lock, now: u64) -> impl Iterator<Item = (i32, Waiting, u64)> + 'a {
-        let wait = move |tid: &i32| self.waiting.get(tid).map(|wait| (*tid, *wait, wait.took(now, self.start)));
+    pub(super) fn open<'a>(&'a self, of: &'a Lock, now: u64) -> impl Iterator<Item = (ThreadKey, Waiting, u64)> + 'a {
+        let wait =
+            move |thread: &ThreadKey| self.waiting.get(thread).map(|wait| (*thread, *wait, wait.took(now, self.start)));
         of.waiters.iter().filter_map(wait)
     }
 }
@@ -395,9 +403,13 @@ impl LockTable {
 const SURE_NS: u64 = 100_000_000;
 
 /// Returns an entry; if there are too many, that of the thread alone, and then that of [`OTHERS`].
-fn bounded<D: Copy + Eq + Hash, V: Default>(map: &mut FxHashMap<(i32, D), V>, key: (i32, D), none: D) -> &mut V {
+fn bounded<D: Copy + Eq + Hash, V: Default>(
+    map: &mut FxHashMap<(ThreadKey, D), V>,
+    key: (ThreadKey, D),
+    none: D,
+) -> &mut V {
     let ways = [(key, MOST_STACKS), ((key.0, none), MOST_THREADS)];
-    let fits = |(key, most): &((i32, D), usize)| map.len() < *most || map.contains_key(key);
+    let fits = |(key, most): &((ThreadKey, D), usize)| map.len() < *most || map.contains_key(key);
     let key = ways.into_iter().find(fits).map_or((OTHERS, none), |(key, _)| key);
     map.entry(key).or_default()
 }

@@ -116,8 +116,8 @@ pub(super) type LockSites = Vec<(ThreadStack, (u64, u64))>;
 /// Returns the waits of a lock, including those that have not ended, the longest first.
 fn wait_sites(table: &LockTable, of: &Lock, now: u64) -> LockSites {
     let mut sites = of.sites.clone();
-    for (tid, wait, ns) in table.open(of, now) {
-        let site = sites.entry((tid, wait.stack)).or_default();
+    for (thread, wait, ns) in table.open(of, now) {
+        let site = sites.entry((thread, wait.stack)).or_default();
         *site = (site.0 + ns, site.1 + 1);
     }
     by_weight(sites, |site| site.0)
@@ -224,7 +224,7 @@ impl Locks {
     fn note(&self, at: &Moment<'_>) -> String {
         let mut notes: Vec<String> = Vec::new();
         for circle in self.user.circles(at.now) {
-            let names: Vec<Arc<str>> = circle.iter().map(|tid| at.task(*tid)).collect();
+            let names: Vec<Arc<str>> = circle.iter().map(|thread| at.task(*thread)).collect();
             notes.push(match &names[..] {
                 [one] => format!("deadlock: {one} waits for a lock that it holds itself, as the lock says"),
                 names => format!("deadlock: {} wait for each other, as their locks say", names.join(" ⇄ ")),
@@ -287,19 +287,20 @@ impl Locks {
     /// Returns the main holder of a lock, and where it was: what it did longest, or else its release.
     fn holder(&mut self, at: &Moment<'_>, is_kernel: bool, key: LockKey) -> (Arc<str>, Arc<str>) {
         let Some(of) = self.table(is_kernel).locks.get(&key) else { return ("".into(), "".into()) };
-        let mut by_thread = sums(of.holders.iter().map(|((tid, _), ns)| (*tid, *ns)));
+        let mut by_thread = sums(of.holders.iter().map(|((thread, _), ns)| (*thread, *ns)));
         let all: u64 = by_thread.iter().map(|(_, ns)| ns).sum();
-        by_thread.retain(|(tid, _)| *tid != OTHERS);
-        let (name, tid): (String, i32) = match (by_thread.first(), of.owner) {
-            (Some((tid, _)), None) if of.is_end => (until_its_end(at, *tid), *tid),
-            (_, Some(tid)) if of.is_end => (until_its_end(at, tid), tid),
-            (Some((tid, ns)), _) if *ns > 0 => (format!("{} {}", at.task(*tid), percent(*ns, all)), *tid),
+        by_thread.retain(|(thread, _)| *thread != OTHERS);
+        let (name, thread): (String, ThreadKey) = match (by_thread.first(), of.owner) {
+            (Some((thread, _)), None) if of.is_end => (until_its_end(at, *thread), *thread),
+            (_, Some(thread)) if of.is_end => (until_its_end(at, thread), thread),
+            (Some((thread, ns)), _) if *ns > 0 => (format!("{} {}", at.task(*thread), percent(*ns, all)), *thread),
             (_, Some(owner)) => (format!("{} (as the lock says)", at.task(owner)), owner),
             _ => return ("".into(), "".into()),
         };
-        let release = sums(of.holders.iter().filter(|((by, _), _)| *by == tid).map(|((_, stack), ns)| (*stack, *ns)));
+        let release =
+            sums(of.holders.iter().filter(|((by, _), _)| *by == thread).map(|((_, stack), ns)| (*stack, *ns)));
         // The chain shows waits for a CPU, which are not work.
-        let work = self.deeds(at, is_kernel, &[key], tid).into_iter().find(|(text, ..)| &**text != RUNNABLE);
+        let work = self.deeds(at, is_kernel, &[key], thread).into_iter().find(|(text, ..)| &**text != RUNNABLE);
         let place = match (work, release.first()) {
             (Some((deed, ..)), _) => deed,
             (None, Some((stack, _))) => self.worked_in(at, *stack),
@@ -309,11 +310,17 @@ impl Locks {
     }
 
     /// Returns what a holder did while others waited for a lock, up to now, as texts: the longest first.
-    pub(super) fn deeds(&mut self, at: &Moment<'_>, is_kernel: bool, keys: &[LockKey], tid: i32) -> Vec<DeedRow> {
+    pub(super) fn deeds(
+        &mut self,
+        at: &Moment<'_>,
+        is_kernel: bool,
+        keys: &[LockKey],
+        thread: ThreadKey,
+    ) -> Vec<DeedRow> {
         let mut all: Vec<(Deed, u64)> = Vec::new();
         for of in keys.iter().filter_map(|key| self.table(is_kernel).locks.get(key)) {
-            all.extend(of.deeds.iter().filter(|((by, _), _)| *by == tid).map(|((_, deed), ns)| (*deed, *ns)));
-            all.extend(self.present_deed(at, of, tid).filter(|_| !is_kernel));
+            all.extend(of.deeds.iter().filter(|((by, _), _)| *by == thread).map(|((_, deed), ns)| (*deed, *ns)));
+            all.extend(self.present_deed(at, of, thread).filter(|_| !is_kernel));
         }
         let mut by_text: BTreeMap<Arc<str>, (u64, Option<LockKey>)> = BTreeMap::new();
         for (deed, ns) in all {
@@ -327,9 +334,10 @@ impl Locks {
     }
 
     /// Returns what the owner of a lock does now: waits for another lock, sleeps, or waits for a CPU.
-    fn present_deed(&self, at: &Moment<'_>, of: &Lock, tid: i32) -> Option<(Deed, u64)> {
-        let longest = self.user.open(of, at.now).map(|(_, _, ns)| ns).max().filter(|_| of.owner == Some(tid))?;
-        let wait = self.user.waiting.get(&tid).map(|wait| (Deed::WaitedFor(wait.lock), wait.since));
+    fn present_deed(&self, at: &Moment<'_>, of: &Lock, thread: ThreadKey) -> Option<(Deed, u64)> {
+        let tid = at.names.current(thread)?;
+        let longest = self.user.open(of, at.now).map(|(_, _, ns)| ns).max().filter(|_| of.owner == Some(thread))?;
+        let wait = self.user.waiting.get(&thread).map(|wait| (Deed::WaitedFor(wait.lock), wait.since));
         let sleep = || self.asleep.get(&tid).map(|span| (Deed::Slept(span.with), span.since));
         let runnable = || self.runnable.get(&tid).map(|since| (Deed::Runnable, *since));
         let (deed, since) = wait.or_else(sleep).or_else(runnable)?;
@@ -401,35 +409,35 @@ impl Locks {
     }
 
     fn waiters(&mut self, at: &Moment<'_>, row: Option<&LockRow>) -> Panel {
-        let mut by_line: BTreeMap<(i32, Arc<str>), (u64, u64)> = BTreeMap::new();
+        let mut by_line: BTreeMap<(ThreadKey, Arc<str>), (u64, u64)> = BTreeMap::new();
         let sites = row.iter().flat_map(|row| &row.sites).copied();
-        let (others, sites): (Vec<_>, Vec<_>) = sites.partition(|((tid, _), _)| *tid == OTHERS);
-        for ((tid, stack), (ns, n)) in sites {
-            let sum = by_line.entry((tid, self.slept_in.line(at, stack))).or_default();
+        let (others, sites): (Vec<_>, Vec<_>) = sites.partition(|((thread, _), _)| *thread == OTHERS);
+        for ((thread, stack), (ns, n)) in sites {
+            let sum = by_line.entry((thread, self.slept_in.line(at, stack))).or_default();
             *sum = (sum.0 + ns, sum.1 + n);
         }
         let list = by_weight(by_line.iter(), |(ns, _)| *ns);
         Sheet::of(&list, |(key, _)| id(key))
             .right("waited_ns", "Waited", 9, |(_, (ns, _))| time(*ns))
             .right("waits", "Waits", 8, |(_, (_, n))| Cell::Count(*n))
-            .task(at, |((tid, _), _)| *tid)
+            .task(at, |((thread, _), _)| *thread)
             .left("stack", "Waits in", 0, |((_, line), _)| text(line.clone()))
             .panel(titled("Waiters", row))
             .noted(of_others(others.iter().map(|(_, (ns, _))| ns).sum()).unwrap_or_default())
     }
 
     fn holders(&mut self, at: &Moment<'_>, row: Option<&LockRow>) -> Panel {
-        let mut by_line: BTreeMap<(i32, Arc<str>), u64> = BTreeMap::new();
+        let mut by_line: BTreeMap<(ThreadKey, Arc<str>), u64> = BTreeMap::new();
         let holders = row.iter().flat_map(|row| &row.holders).copied().filter(|(_, ns)| *ns > 0);
-        let (others, holders): (Vec<_>, Vec<_>) = holders.partition(|((tid, _), _)| *tid == OTHERS);
+        let (others, holders): (Vec<_>, Vec<_>) = holders.partition(|((thread, _), _)| *thread == OTHERS);
         let others: u64 = others.iter().map(|(_, ns)| ns).sum();
-        for ((tid, stack), ns) in holders {
-            *by_line.entry((tid, self.worked_in(at, stack))).or_default() += ns;
+        for ((thread, stack), ns) in holders {
+            *by_line.entry((thread, self.worked_in(at, stack))).or_default() += ns;
         }
         let total: u64 = by_line.values().sum::<u64>() + others;
         let list = by_weight(by_line.iter(), |ns| **ns);
         let of = row.and_then(|row| self.table(row.is_kernel).locks.get(&row.key));
-        let owner = of.and_then(|of| of.owner).map(|tid| format!("now {}, as the lock says", at.task(tid)));
+        let owner = of.and_then(|of| of.owner).map(|thread| format!("now {}, as the lock says", at.task(thread)));
         let checked = of.filter(|of| of.confirmed + of.contradicted > 0).map(|of| {
             format!("the owner in the lock was right in {}", percent(of.confirmed, of.confirmed + of.contradicted))
         });
@@ -437,7 +445,7 @@ impl Locks {
         Sheet::of(&list, |(key, _)| id(key))
             .right("held_ns", "Held", 9, |(_, ns)| time(**ns))
             .share(|(_, ns)| **ns, total)
-            .task(at, |((tid, _), _)| *tid)
+            .task(at, |((thread, _), _)| *thread)
             .left("stack", "Released in", 0, |((_, line), _)| text(line.clone()))
             .panel(titled("Holders", row))
             .noted(notes.join("; "))
@@ -447,8 +455,8 @@ impl Locks {
         let mut stacks = Vec::new();
         for row in rows.iter().filter(|row| !row.name.is_queue) {
             let name: Arc<str> = format!("{} {}", row.name.kind, row.name.text(row.key)).into();
-            for ((tid, stack), (ns, n)) in row.sites.iter().filter(|((tid, _), _)| *tid != OTHERS) {
-                let mut one = at.stack(at.program(*tid), *stack, *ns, *n);
+            for ((thread, stack), (ns, n)) in row.sites.iter().filter(|((thread, _), _)| *thread != OTHERS) {
+                let mut one = at.stack(at.program(*thread), *stack, *ns, *n);
                 one.frames.push(FrameName { text: name.clone(), kind: DsoKind::Unknown, dso: "".into() });
                 stacks.push(one);
             }
@@ -471,8 +479,8 @@ fn in_variable(at: &Moment<'_>, name: LockName, variable: Option<RetainedStack>)
 }
 
 /// Describes the thread for whose end others wait.
-pub(super) fn until_its_end(at: &Moment<'_>, tid: i32) -> String {
-    format!("thread {} until it ends", at.task(tid))
+pub(super) fn until_its_end(at: &Moment<'_>, thread: ThreadKey) -> String {
+    format!("thread {} until it ends", at.task(thread))
 }
 
 pub(super) fn titled(title: &str, row: Option<&LockRow>) -> String {

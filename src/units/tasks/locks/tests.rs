@@ -6,7 +6,7 @@ use crate::units::kit::waits::initially_blocked::tests::with_sleeper;
 const LOSS: LostEvents = LostEvents { cpu: None, from: 20, until: 30, records: 1 };
 
 fn since(unit: &Locks, tid: i32) -> Option<u64> {
-    unit.user.waiting.get(&tid).map(|wait| wait.since)
+    unit.user.waiting.iter().find(|(thread, _)| thread.tid == tid).map(|(_, wait)| wait.since)
 }
 
 /// A thread that waits for a lock may have no other record: a deadlock would be forgotten.

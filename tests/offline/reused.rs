@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::common::scenes::{MS, files, locks, open_file, sched, switch, unlock, wait, waits, wake};
+use crate::common::scenes::{
+    HERE, MS, THERE, files, locks, open_file, sched, socket, switch, tcp, unlock, wait, waits, wake,
+};
 use crate::common::stage::{START, Stage, Value, cell, number, rows};
 use perfprof_tui::record::Record;
 use perfprof_tui::record::kinds::TaskRecord;
@@ -73,6 +75,13 @@ fn waits_for_lock(stage: &mut Stage, at: u64, took: u64) {
     unlock(stage, (at + took - 1) * MS, 4, TID, &["main", "pthread_mutex_unlock"]);
 }
 
+/// It opens connections.
+fn connects(stage: &mut Stage, at: u64, times: u64) {
+    for number in 0..times as i64 {
+        socket(stage, 0, at * MS, TID, &[0xa0 + number, 7, 2], [0, 5432], [HERE, THERE]);
+    }
+}
+
 /// Its event occurs some times.
 fn hits(stage: &mut Stage, at: u64, times: u64) {
     (0..times).for_each(|_| give(stage, 0, at, &[N(40)]));
@@ -98,6 +107,7 @@ fn all() -> Vec<Reuse> {
         row("syscalls", syscalls, calls, "Threads", ("comm", "total_ns")),
         row("syscalls", syscalls, calls, "Slowest", ("comm", "ns")),
         row("locks", locks, waits_for_lock, "Waiters", ("comm", "waited_ns")),
+        row("tcp", tcp, connects, "Processes", ("comm", "opened")),
         row("files", files, opens, "Processes", ("comm", "total_ns")),
         row(
             "forks",

@@ -104,7 +104,7 @@ struct Dropped {
 /// An attempt to connect that ended.
 #[derive(Clone, Debug)]
 struct Attempt {
-    tid: i32,
+    thread: ThreadKey,
     ends: Ends,
     time: u64,
     has_failed: bool,
@@ -178,13 +178,14 @@ impl Tcp {
         self.course.add(&line, hit.time, 1.0);
     }
 
-    fn owned(&self, ends: Ends, way: Way, (pid, tid): (i32, i32), cx: &mut Context<'_>) -> Connection {
+    fn owned(&self, ends: Ends, way: Way, [process, thread]: [ThreadKey; 2], cx: &mut Context<'_>) -> Connection {
+        let tid = thread.tid;
         let is_seen = if tid > 0 { cx.has(tid) && !cx.is_unasked(tid) } else { !cx.is_narrow() };
         let counts = is_seen && self.is_here;
-        for task in [pid, tid] {
+        for task in [process.tid, tid] {
             cx.comm(task);
         }
-        Connection { ends, namespace: 0, way, pid, tid, port: None, since: 0, established: 0, counts }
+        Connection { ends, namespace: 0, way, process, thread, port: None, since: 0, established: 0, counts }
     }
 
     fn accepted_by(&self, ends: Ends, cx: &mut Context<'_>) -> Connection {
@@ -192,7 +193,7 @@ impl Tcp {
             FoundListener::Several(local) => self.listener_of_client(local, ends, cx),
             found => found,
         };
-        let owner = found.one().map_or((0, 0), |listener| (listener.pid, listener.tid));
+        let owner = found.one().map(|listener| [listener.process, listener.thread]).unwrap_or_default();
         let port = match found {
             FoundListener::One(listener) => listener.port,
             FoundListener::Several(local) => Port { local, namespace: 0 },
@@ -233,7 +234,10 @@ impl Tcp {
             return earlier;
         }
         let is_accepted = self.connections.listeners.find(ends.local, 0) != FoundListener::None;
-        let found = if is_accepted { self.accepted_by(ends, cx) } else { self.owned(ends, Way::Unknown, (0, 0), cx) };
+        let found = match is_accepted {
+            true => self.accepted_by(ends, cx),
+            false => self.owned(ends, Way::Unknown, Default::default(), cx),
+        };
         self.insert(socket, found, cx);
         found
     }
@@ -284,7 +288,7 @@ impl Tcp {
 
 /// Returns a connection's network namespace: the known one, or that of its process.
 fn namespace(of: &Connection, cx: &Context<'_>) -> Option<u64> {
-    Some(of.namespace).filter(|namespace| *namespace > 0).or_else(|| cx.session.net_namespace(of.pid))
+    Some(of.namespace).filter(|namespace| *namespace > 0).or_else(|| cx.session.net_namespace(of.process.tid))
 }
 
 impl Unit for Tcp {
@@ -372,7 +376,7 @@ impl Unit for Tcp {
         }
         let queues = self.looks.queues().filter_map(|(port, owner, queue)| {
             let listener = self.connections.listeners.find(port.local, port.namespace).one();
-            let pid = listener.map_or(owner, |listener| listener.pid);
+            let pid = listener.map_or(owner, |listener| listener.process.tid);
             let is_seen = if pid > 0 { cx.has(pid) && !cx.is_unasked(pid) } else { !cx.is_narrow() };
             is_seen.then_some((port, queue))
         });

@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::units::kit::ThreadKey;
+
 use super::fields::Ends;
 use super::listeners::{Listener, Listeners, Port};
 
@@ -54,8 +56,8 @@ pub(super) struct Connection {
     pub(super) namespace: u64,
     pub(super) way: Way,
     /// The process that owns it, and the thread that opened it; 0 if unknown.
-    pub(super) pid: i32,
-    pub(super) tid: i32,
+    pub(super) process: ThreadKey,
+    pub(super) thread: ThreadKey,
     /// The listening socket's address.
     pub(super) port: Option<Port>,
     /// The time of `connect`; 0 if unknown.
@@ -202,7 +204,7 @@ impl Connections {
         let unknown = Place { namespace: 0, ..place };
         let socket = self.sockets.get(&place).or_else(|| self.sockets.get(&unknown)).copied();
         if let Some((socket, known)) = socket.and_then(|socket| Some((socket, *self.open.get(&socket)?))) {
-            if known.pid == 0 && !known.began_here() {
+            if known.process.tid == 0 && !known.began_here() {
                 self.insert(socket, connection);
             }
             return;
@@ -225,11 +227,11 @@ impl Connections {
     /// Returns accepted connections whose namespace was unknown, with their listening socket in the only namespace that
     /// has a connection with the same ends. `namespaces` returns these.
     pub(super) fn located(&self, namespaces: impl Fn(Ends) -> Vec<u64>) -> Vec<(u64, Connection)> {
-        let is_lost = |of: &Connection| of.way == Way::In && of.pid == 0 && of.namespace == 0;
+        let is_lost = |of: &Connection| of.way == Way::In && of.process.tid == 0 && of.namespace == 0;
         let find = |(socket, of): (&u64, &Connection)| {
             let [namespace] = namespaces(of.ends)[..] else { return None };
-            let Listener { port, pid, tid } = self.listeners.find(of.ends.local, namespace).one()?;
-            Some((*socket, Connection { namespace, pid, tid, port: Some(port), ..*of }))
+            let Listener { port, process, thread } = self.listeners.find(of.ends.local, namespace).one()?;
+            Some((*socket, Connection { namespace, process, thread, port: Some(port), ..*of }))
         };
         self.open.iter().filter(|(_, of)| is_lost(of)).filter_map(find).collect()
     }
@@ -262,15 +264,15 @@ mod tests {
     const LOCAL: ([u8; 4], u16) = ([10, 0, 0, 1], 80);
 
     fn listener(namespace: u64) -> Listener {
-        let pid = namespace as i32;
-        Listener { port: Port { local: LOCAL.into(), namespace }, pid, tid: pid }
+        let process = ThreadKey::of_row(namespace);
+        Listener { port: Port { local: LOCAL.into(), namespace }, process, thread: process }
     }
 
     /// A connection of a client's port, accepted in a namespace.
     fn accepted(port: u16, namespace: u64) -> Connection {
         let ends = Ends { local: LOCAL.into(), peer: ([10, 0, 0, 1], port).into() };
-        let (pid, way, counts) = (namespace as i32, Way::In, true);
-        Connection { ends, namespace, way, pid, tid: pid, port: None, since: 5, established: 0, counts }
+        let (process, way, counts) = (ThreadKey::of_row(namespace), Way::In, true);
+        Connection { ends, namespace, way, process, thread: process, port: None, since: 5, established: 0, counts }
     }
 
     fn two_servers() -> Connections {
@@ -283,7 +285,8 @@ mod tests {
     fn an_address_in_two_namespaces_has_two_listeners() {
         let mut connections = two_servers();
         let found = |connections: &Connections| {
-            [0, 1, 2, 3].map(|namespace| connections.listeners.find(LOCAL.into(), namespace).one().map(|of| of.pid))
+            [0, 1, 2, 3]
+                .map(|namespace| connections.listeners.find(LOCAL.into(), namespace).one().map(|of| of.process.tid))
         };
         assert_eq!(found(&connections), [None, Some(1), Some(2), None]);
         assert_eq!(connections.listeners.find(LOCAL.into(), 0), FoundListener::Several(LOCAL.into()));
@@ -302,7 +305,7 @@ mod tests {
         let [one, two] = [accepted(4000, 1), accepted(4000, 2)];
         connections.add_earlier(one);
         connections.add_earlier(two);
-        let pid = |connections: &Connections, of: &Connection| connections.at(&of.place()).map(|of| of.pid);
+        let pid = |connections: &Connections, of: &Connection| connections.at(&of.place()).map(|of| of.process.tid);
         assert_eq!([one, two].map(|of| pid(&connections, &of)), [Some(1), Some(2)]);
         // An event does not have the namespace: it may be of either.
         assert_eq!(connections.take_earlier(one.ends), None);
@@ -333,7 +336,7 @@ mod tests {
     #[test]
     fn accepted_connections_get_the_listener_of_their_namespace() {
         let mut connections = two_servers();
-        let unknown = |port: u16| Connection { pid: 0, tid: 0, ..accepted(port, 0) };
+        let unknown = |port: u16| accepted(port, 0);
         (0..3).for_each(|i| connections.insert(0xa0 + u64::from(i), unknown(4000 + i)));
         let namespaces = |ends: Ends| match ends.peer.port() {
             4000 => vec![2],
@@ -341,10 +344,11 @@ mod tests {
             _ => Vec::new(),
         };
         let located = connections.located(namespaces);
-        let found: Vec<_> = located.iter().map(|(socket, of)| (*socket, of.pid, of.namespace, of.port)).collect();
+        let found: Vec<_> =
+            located.iter().map(|(socket, of)| (*socket, of.process.tid, of.namespace, of.port)).collect();
         assert_eq!(found, [(0xa0, 2, 2, Some(listener(2).port))]);
         located.into_iter().for_each(|(socket, of)| connections.insert(socket, of));
-        assert_eq!(connections.at(&accepted(4000, 2).place()).map(|of| of.pid), Some(2));
+        assert_eq!(connections.at(&accepted(4000, 2).place()).map(|of| of.process.tid), Some(2));
         assert_eq!(connections.twin(0xb0, &accepted(4000, 2).place()).map(|(socket, _)| socket), Some(0xa0));
     }
 }

@@ -227,7 +227,7 @@ impl<K: Copy + Eq + Hash + Ord> RowsBy<K> {
 pub(super) struct AllFigures {
     pub(super) peers: RowsBy<PeerKey>,
     pub(super) ports: RowsBy<Port>,
-    pub(super) processes: RowsBy<i32>,
+    pub(super) processes: RowsBy<ThreadKey>,
     pub(super) total: Figures,
 }
 
@@ -242,7 +242,7 @@ impl AllFigures {
             return;
         }
         change(self.peers.row(of.peer()));
-        change(self.processes.row(of.pid));
+        change(self.processes.row(of.process));
         if let Some(port) = of.port {
             change(self.ports.row(port));
         }
@@ -294,9 +294,9 @@ mod tests {
     fn rows_with_bytes_or_round_trips_alone_stay() {
         let [local, peer] = [40_000, 80].map(|port| SocketAddr::from(([10, 0, 0, 1], port)));
         let ends = Ends { local, peer };
-        let (namespace, way) = (0, Way::Out);
-        let of =
-            Connection { ends, namespace, way, pid: 1, tid: 1, port: None, since: 0, established: 0, counts: true };
+        let (namespace, way, process) = (0, Way::Out, ThreadKey::of_row(1));
+        let (thread, port, counts) = (process, None, true);
+        let of = Connection { ends, namespace, way, process, thread, port, since: 0, established: 0, counts };
         let carried = |sent| Happening::Carried(TcpCounters { sent, ..TcpCounters::default() });
         let rows = |what: Happening| {
             let mut figures = AllFigures::default();

@@ -23,7 +23,8 @@ impl Tcp {
         match (old, new) {
             (_, state::LISTEN) => {
                 cx.comm(hit.pid);
-                let listener = Listener { port: port_of(ends, hit, cx), pid: hit.pid, tid: hit.tid };
+                let [process, thread] = owner_of(hit, cx);
+                let listener = Listener { port: port_of(ends, hit, cx), process, thread };
                 self.connections.listeners.add(socket, listener);
             }
             (state::LISTEN, state::CLOSE) => {
@@ -35,7 +36,7 @@ impl Tcp {
             }
             (state::CLOSE, state::SYN_SENT) => {
                 let is_by_task = self.fields[STATE].as_ref().is_some_and(|fields| fields.is_by_task(hit.raw));
-                let owner = if is_by_task { (hit.pid, hit.tid) } else { (0, 0) };
+                let owner = if is_by_task { owner_of(hit, cx) } else { Default::default() };
                 let connection = Connection { since: hit.time, ..self.owned(ends, Way::Out, owner, cx) };
                 self.insert(socket, connection, cx);
                 self.count(&connection, Happening::Opened, hit);
@@ -99,12 +100,12 @@ impl Tcp {
         if !has_failed {
             cx.point(["connect", "established"], hit.time, ns);
         }
-        let (tid, ends) = (of.tid, of.ends);
+        let (thread, ends) = (of.thread, of.ends);
         if self.slowest.lists(above) {
             let end = if has_failed { "failed after" } else { "took" };
-            cx.find(tid, hit.stack, || format!("connect to {} {end} {}", ends.peer, unit::duration(ns)));
+            cx.find(thread.tid, hit.stack, || format!("connect to {} {end} {}", ends.peer, unit::duration(ns)));
         }
-        self.slowest.add(above, ns, || Attempt { tid, ends, time: hit.time, has_failed });
+        self.slowest.add(above, ns, || Attempt { thread, ends, time: hit.time, has_failed });
     }
 
     /// Assigns an error to the connection that ended before on this CPU, or to the one that ends next.
@@ -125,6 +126,11 @@ impl Tcp {
 /// once.
 fn is_at_once(before: u64, hit: &UnitSample<'_>) -> bool {
     hit.time.saturating_sub(before) <= ERROR_AND_END
+}
+
+/// Returns the current process and thread.
+fn owner_of(hit: &UnitSample<'_>, cx: &Context<'_>) -> [ThreadKey; 2] {
+    [hit.pid, hit.tid].map(|tid| cx.thread(tid))
 }
 
 /// Returns the address at which the current process listens, with its namespace.

@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 
 use rustc_hash::FxHashMap;
 
+use crate::units::kit::ThreadKey;
+
 /// The limit of listening sockets.
 const MAX: usize = 1 << 18;
 
@@ -18,8 +20,8 @@ pub(super) struct Port {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Listener {
     pub(super) port: Port,
-    pub(super) pid: i32,
-    pub(super) tid: i32,
+    pub(super) process: ThreadKey,
+    pub(super) thread: ThreadKey,
 }
 
 impl Listener {
@@ -74,7 +76,7 @@ impl Listeners {
 
     /// Adds a socket that begins to listen.
     pub(super) fn add(&mut self, socket: u64, listener: Listener) {
-        self.end_earlier(listener.port, listener.pid);
+        self.end_earlier(listener.port, listener.process.tid);
         self.remove(socket);
         if self.ports.len() < MAX {
             let port = listener.port.local.port();
@@ -105,7 +107,7 @@ impl Listeners {
         let number = port.local.port();
         let same = self.on(number).iter().filter(|known| is_same(known)).count();
         let is_unclear = port.namespace == 0 && same > 1;
-        self.retain(number, |known| !is_same(known) || is_unclear && known.1.pid != pid);
+        self.retain(number, |known| !is_same(known) || is_unclear && known.1.process.tid != pid);
     }
 
     fn retain(&mut self, port: u16, is_kept: impl FnMut(&Known) -> bool) {
@@ -126,7 +128,7 @@ impl Listeners {
         let all = self.on(local.port()).iter().map(|(_, listener)| listener);
         let is_there = |of: &&Listener| namespace == 0 || [0, namespace].contains(&of.port.namespace);
         let close = all.filter(is_there).filter_map(|listener| Some((listener.closeness(local)?, listener)));
-        let rank = |(is_own, of): &(bool, &Listener)| (*is_own, Reverse((of.pid, of.port)));
+        let rank = |(is_own, of): &(bool, &Listener)| (*is_own, Reverse((of.process, of.port)));
         let close: Vec<(bool, &Listener)> = close.collect();
         let is_elsewhere = |of: &Listener, first: &Listener| of.port.namespace != first.port.namespace;
         match close.iter().max_by_key(|found| rank(found)) {
@@ -144,11 +146,12 @@ mod tests {
     use super::*;
 
     fn listener(ip: [u8; 4], port: u16, pid: i32) -> Listener {
-        Listener { port: Port { local: (ip, port).into(), namespace: 0 }, pid, tid: pid }
+        let process = ThreadKey::of_row(pid as u64);
+        Listener { port: Port { local: (ip, port).into(), namespace: 0 }, process, thread: process }
     }
 
     fn pid(listeners: &Listeners, ip: [u8; 4], port: u16) -> Option<i32> {
-        listeners.find((ip, port).into(), 0).one().map(|of| of.pid)
+        listeners.find((ip, port).into(), 0).one().map(|of| of.process.tid)
     }
 
     const ANY: [u8; 4] = [0; 4];

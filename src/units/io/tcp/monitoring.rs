@@ -65,7 +65,7 @@ impl Tcp {
         self.connections.end_equals(|place| self.looks.has(place));
         let is_here = std::mem::replace(&mut self.is_here, true);
         for (socket, of) in self.connections.located(|ends| self.looks.namespaces(ends)) {
-            let Connection { counts, .. } = self.owned(of.ends, of.way, (of.pid, of.tid), cx);
+            let Connection { counts, .. } = self.owned(of.ends, of.way, [of.process, of.thread], cx);
             self.connections.insert(socket, Connection { counts, ..of });
         }
         self.is_here = is_here;
@@ -76,18 +76,19 @@ impl Tcp {
         let (listening, others): (Vec<_>, Vec<_>) =
             all.iter().partition(|socket| i64::from(socket.state) == state::LISTEN);
         let listener = |socket: &&TcpSocket| {
-            let pid = self.looks.owner(socket);
-            Listener { port: looks::port(socket), pid, tid: pid }
+            let process = cx.thread(self.looks.owner(socket));
+            Listener { port: looks::port(socket), process, thread: process }
         };
         self.connections.listeners.replace_earlier(listening.iter().map(listener));
         for socket in others.into_iter().filter(|socket| socket.inode != 0) {
-            let (ends, namespace, pid) = (looks::place(socket).ends, socket.namespace, self.looks.owner(socket));
+            let (ends, namespace) = (looks::place(socket).ends, socket.namespace);
+            let process = cx.thread(self.looks.owner(socket));
             if matches!(i64::from(socket.state), state::SYN_SENT | state::SYN_RECV | state::CLOSE) {
                 continue;
             }
             let port = self.connections.listeners.find(ends.local, namespace).one().map(|listener| listener.port);
             let way = if port.is_some() { Way::In } else { Way::Out };
-            let earlier = Connection { port, namespace, ..self.owned(ends, way, (pid, pid), cx) };
+            let earlier = Connection { port, namespace, ..self.owned(ends, way, [process; 2], cx) };
             self.connections.add_earlier(earlier);
         }
     }

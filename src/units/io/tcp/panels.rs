@@ -124,8 +124,8 @@ impl Tcp {
         };
         let owner = |key: Option<Port>| {
             let listener = key.and_then(|port| self.connections.listeners.find(port.local, port.namespace).one());
-            let pid = listener.map_or(0, |listener| listener.pid);
-            if pid > 0 { text(at.task(pid)) } else { Cell::Empty }
+            let process = listener.map(|listener| listener.process).filter(|process| process.tid > 0);
+            process.map_or(Cell::Empty, |process| text(at.task(process)))
         };
         let rows = self.figures.ports.sorted();
         let mut addresses: Vec<SocketAddr> = rows.iter().filter_map(|(key, _)| Some(key.as_ref()?.local)).collect();
@@ -152,17 +152,17 @@ impl Tcp {
     }
 
     fn processes(&self, at: &Moment<'_>) -> Panel {
-        let comm = |key: Option<i32>| match key {
+        let comm = |key: Option<ThreadKey>| match key {
             None => text(OTHERS),
-            Some(0) => text("not known"),
-            Some(pid) => text(at.comm(pid)),
+            Some(ThreadKey { tid: 0, .. }) => text("not known"),
+            Some(process) => text(at.comm(process)),
         };
         let sheet = sheet(&self.figures.processes).left("comm", "Comm", 16, move |(key, _)| comm(key)).right(
             "pid",
             "PID",
             8,
             |(key, _)| match key {
-                Some(pid) if pid > 0 => Cell::Id(pid.into()),
+                Some(process) if process.tid > 0 => Cell::Id(process.tid.into()),
                 _ => Cell::Empty,
             },
         );
@@ -171,7 +171,7 @@ impl Tcp {
 
     fn containers(&mut self, at: &Moment<'_>) -> Option<Panel> {
         let rows = self.figures.processes.sorted();
-        let processes = rows.into_iter().filter_map(|(key, row)| Some((key.filter(|pid| *pid > 0)?, row)));
+        let processes = rows.into_iter().filter_map(|(key, row)| Some((key.filter(|process| process.tid > 0)?, row)));
         let sums = self.containers.sums(at, processes, Figures::merge, Figures::weight);
         let list: Vec<(Option<usize>, &Figures)> =
             sums.iter().enumerate().map(|(i, (_, row))| (Some(i), row)).collect();
@@ -221,7 +221,7 @@ impl Tcp {
         Sheet::of(self.slowest.iter(), |(_, number, _)| number)
             .right("time_ns", "At", 9, |(.., of)| Cell::Time(at.after(of.time)))
             .right("ns", "Took", 9, |(ns, ..)| Cell::Time(ns))
-            .task(at, |(.., of)| of.tid)
+            .task(at, |(.., of)| of.thread)
             .left("peer", "Peer", 26, |(.., of)| text(of.ends.peer.to_string()))
             .left("outcome", "Outcome", 11, |(.., of)| text(if of.has_failed { "failed" } else { "established" }))
             .whole("Slowest connects")
@@ -360,8 +360,9 @@ mod tests {
     use super::*;
 
     fn outgoing(ends: Ends) -> Connection {
-        let (namespace, way, counts) = (0, Way::Out, true);
-        Connection { ends, namespace, way, pid: 1, tid: 1, port: None, since: 0, established: 0, counts }
+        let (namespace, way, process, counts) = (0, Way::Out, ThreadKey::of_row(1), true);
+        let (thread, port) = (process, None);
+        Connection { ends, namespace, way, process, thread, port, since: 0, established: 0, counts }
     }
 
     /// A peer with more retransmits, but a small share of them, does not hide another one.

@@ -138,6 +138,7 @@ mod tests {
     use super::super::connections::Way;
     use super::super::fields::Ends;
     use super::*;
+    use crate::units::kit::ThreadKey;
 
     fn addresses(port: u16) -> [SocketAddr; 2] {
         [SocketAddr::from(([10, 0, 0, 1], port)), SocketAddr::from(([10, 0, 3, 7], 80))]
@@ -165,8 +166,9 @@ mod tests {
     fn connection(port: u16, since: u64) -> Connection {
         let [local, peer] = addresses(port);
         let ends = Ends { local, peer };
-        let (namespace, way, established) = (0, Way::Out, since);
-        Connection { ends, namespace, way, pid: 1, tid: 1, port: None, since, established, counts: true }
+        let (namespace, way, process, established) = (0, Way::Out, ThreadKey::of_row(1), since);
+        let (thread, port) = (process, None);
+        Connection { ends, namespace, way, process, thread, port, since, established, counts: true }
     }
 
     #[test]
@@ -216,13 +218,14 @@ mod tests {
     #[test]
     fn equals_of_two_namespaces_count_separately() {
         let (mut traffic, mut connections) = (Traffic::default(), Connections::default());
-        let [one, two] = [1, 2].map(|namespace| Connection { namespace, pid: namespace as i32, ..connection(1, 5) });
+        let of = |namespace: u64| Connection { namespace, process: ThreadKey::of_row(namespace), ..connection(1, 5) };
+        let [one, two] = [1, 2].map(of);
         let there = |of: &Connection, sent| TcpSocket { namespace: of.namespace, ..socket(9, 1, sent) };
         traffic.seen(&[], &connections, |_, _| ());
         connections.insert(0xa0, one);
         connections.insert(0xb0, two);
         let mut sent = Vec::new();
-        let mut take = |of: &Connection, growth: TcpCounters| sent.push((of.pid, growth.sent));
+        let mut take = |of: &Connection, growth: TcpCounters| sent.push((of.process.tid, growth.sent));
         traffic.seen(&[there(&one, 100), there(&two, 30)], &connections, &mut take);
         traffic.seen(&[there(&two, 35), there(&one, 100)], &connections, &mut take);
         connections.end(0xa0, one);

@@ -7,7 +7,7 @@ use crate::common::scenes::{
 };
 use crate::common::stage::{START, Stage, Value, cell, number, rows};
 use perfprof_tui::record::Record;
-use perfprof_tui::record::kinds::TaskRecord;
+use perfprof_tui::record::kinds::{Mmap, TaskRecord};
 use perfprof_tui::units;
 use perfprof_tui::units::kit::UnitSample;
 
@@ -233,4 +233,26 @@ fn the_panels_of_a_row_refer_to_its_thread() {
         assert_eq!(panels[1].title, format!("Periods of {name}-{TID}"));
         assert!((0..rows(&panels[1]).table.rows.len()).all(|row| cell(&panels[1], row, "comm").text() == name));
     }
+}
+
+/// The second process does not have the mappings of the first one.
+#[test]
+fn faults_of_a_later_process_are_not_in_the_mappings_of_an_earlier_one() {
+    let mut stage = stage("page-faults", &[], &[("minor-faults", &[]), ("major-faults", &[])]);
+    for (at, name) in [(1, &b"first"[..]), (21, b"second")] {
+        tell(&mut stage, &Record::Fork(task(TID, TID)), at);
+        tell(&mut stage, &Record::Comm { pid: TID, tid: TID, exec: false, name }, at);
+        if at == 1 {
+            let (start, name) = (0x10_000, b"/lib/old.so");
+            let map = Mmap { pid: TID, tid: TID, start, len: 0x1000, prot: 1, flags: 2, name, ..Mmap::default() };
+            tell(&mut stage, &Record::Mmap(map), at);
+        }
+        let hit = UnitSample { tid: TID, pid: TID, addr: 0x10_800, ..stage.hit(0, (at + 1) * MS) };
+        stage.give(hit, &[]);
+    }
+    let panels = stage.panels();
+    let panel = panels.iter().find(|panel| panel.title == "By mapping").expect("a panel");
+    let mut found = [0, 1].map(|row| ["process", "mapping"].map(|column| cell(panel, row, column).text()));
+    found.sort();
+    assert_eq!(found, [["first-30", "/lib/old.so"], ["second-30", "[unknown]"]]);
 }

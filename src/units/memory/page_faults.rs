@@ -191,6 +191,15 @@ impl Unit for PageFaults {
         }
     }
 
+    /// A process that gets an earlier one's number, or runs another program, has other mappings.
+    fn thread_changed(&mut self, change: &ThreadChange, _time: u64, _cx: &mut Context<'_>) {
+        match change {
+            ThreadChange::Born { pid, tid } if pid == tid => _ = self.regions.remove(pid),
+            ThreadChange::Exec { pid, .. } => _ = self.regions.remove(pid),
+            ThreadChange::Born { .. } | ThreadChange::Ended { .. } => {}
+        }
+    }
+
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
         self.share_out();
         let place = [left("task", "Task", 22), left("stack", "Where", 0)];
@@ -262,8 +271,9 @@ mod tests {
             Moment { session: &session, profile: &profile, names: &names, start: 0, since: 0, now: 100, look: &look };
         let panels = unit.panels(&at);
         assert!(panels[0].note.starts_with("summed in the kernel: 160,000,000 minor faults/s; "), "{}", panels[0].note);
-        let areas: Vec<((i32, u64), [u64; 2])> = by_weight(unit.areas.clone(), |[minor, _]| *minor);
-        assert_eq!(areas, [((7, 3), [7, 0]), ((7, 0), [6, 1])]);
+        let areas: Vec<((ThreadKey, u64), [u64; 2])> = by_weight(unit.areas.clone(), |[minor, _]| *minor);
+        let process = ThreadKey::of_row(7);
+        assert_eq!(areas, [((process, 3), [7, 0]), ((process, 0), [6, 1])]);
         assert_eq!((unit.total, unit.stacks.values().copied().collect::<Vec<_>>()), ([18, 1], vec![[13, 1]]));
         assert_eq!(unit.shares.rest().collect::<Vec<_>>(), [(8, 7, 5)], "no fault of this thread was recorded");
         unit.reset(0);

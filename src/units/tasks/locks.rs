@@ -18,7 +18,7 @@ use crate::units::kit::waits::classes::Sleep;
 use crate::units::kit::waits::sched::{self, SchedEvent, SchedReader, WakeContext, state};
 use crate::units::kit::{Programs, WakerReader};
 
-use addresses::LockKey;
+use addresses::{KERNEL_SPACE, LockKey};
 use lock_names::LockName;
 use lock_table::{Deed, LockTable, Waiting};
 
@@ -155,7 +155,7 @@ impl Locks {
     /// Returns the lock of a futex: a shared one belongs to all processes of the program.
     fn key(&mut self, pid: i32, address: u64, operation: i64, cx: &Context<'_>) -> LockKey {
         let shared = (operation & PRIVATE == 0).then(|| self.programs.root(pid, cx.session)).flatten();
-        LockKey { space: shared.unwrap_or(pid), address }
+        LockKey { space: cx.thread(shared.unwrap_or(pid)), address }
     }
 
     /// Returns an owner that may be right: a thread of the process, or of any process if the futex is shared.
@@ -226,7 +226,7 @@ impl Locks {
         let Some(fields) = self.contention.as_ref().filter(|_| cx.counts(hit.cpu) && cx.follows(hit.tid)) else {
             return;
         };
-        let lock = LockKey { space: 0, address: fields.address.get(hit.raw) as u64 };
+        let lock = LockKey { space: KERNEL_SPACE, address: fields.address.get(hit.raw) as u64 };
         let flags = fields.flags.as_ref().map_or(0, |flags| flags.get(hit.raw) as u32);
         let thread = cx.thread(hit.tid);
         if self.kernel.waits_for(thread).is_some_and(|(known, _)| known == lock) {

@@ -3,11 +3,15 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::profile::RetainedStack;
+use crate::units::kit::ThreadKey;
 
-/// A lock by its address in an address space; 0 is that of the kernel.
+/// The address space of the kernel.
+pub(super) const KERNEL_SPACE: ThreadKey = ThreadKey::of_row(0);
+
+/// A lock by its address in the address space of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct LockKey {
-    pub(super) space: i32,
+    pub(super) space: ThreadKey,
     pub(super) address: u64,
 }
 
@@ -20,7 +24,7 @@ pub(super) const MOST_LOCKS: usize = 1 << 16;
 #[derive(Clone, Debug, Default)]
 pub(super) struct PinnedAddresses {
     known: FxHashMap<LockKey, RetainedStack>,
-    spaces: FxHashSet<i32>,
+    spaces: FxHashSet<ThreadKey>,
     /// The distinct kept addresses: processes of one program share theirs.
     all: FxHashSet<RetainedStack>,
 }
@@ -38,7 +42,7 @@ impl PinnedAddresses {
         if self.all.len() >= MOST_VARIABLES || self.known.len() >= MOST_LOCKS {
             return None;
         }
-        let stack = pin(key.space, key.address);
+        let stack = pin(key.space.tid, key.address);
         if stack != RetainedStack::NONE {
             self.known.insert(key, stack);
             self.spaces.insert(key.space);
@@ -48,12 +52,12 @@ impl PinnedAddresses {
     }
 
     /// Marks a process whose end matters.
-    pub(super) fn follow(&mut self, space: i32) {
+    pub(super) fn follow(&mut self, space: ThreadKey) {
         self.spaces.insert(space);
     }
 
-    /// Forgets the addresses of a process that ended: another program may get its number. Returns whether it was known.
-    pub(super) fn forget(&mut self, space: i32) -> bool {
+    /// Forgets the addresses of a process that ended or runs another program. Returns whether it was known.
+    pub(super) fn forget(&mut self, space: ThreadKey) -> bool {
         let is_known = self.spaces.remove(&space);
         if is_known {
             self.known.retain(|key, _| key.space != space);

@@ -281,6 +281,7 @@ impl LockName {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::units::kit::ThreadKey;
 
     #[test]
     fn a_lock_has_the_name_of_its_taker() {
@@ -381,7 +382,7 @@ mod tests {
         ] {
             assert_eq!(&*of(flags).kind, kind);
         }
-        let key = LockKey { space: 0, address: 0x1000 };
+        let key = LockKey { space: ThreadKey::of_row(0), address: 0x1000 };
         assert_eq!(of(2).text(key), "do_user_addr_fault 0x1000");
         for nameless in ["main", "[kernel.kallsyms]_[k] < [kernel.kallsyms]_[k] < main"] {
             assert_eq!(LockName::of_kernel(&FrameName::parse_all(nameless), 1).text(key), "0x1000", "{nameless}");
@@ -390,7 +391,7 @@ mod tests {
 
     #[test]
     fn a_lock_in_a_variable_has_its_name() {
-        let key = LockKey { space: 1, address: 0x1000 };
+        let key = LockKey { space: ThreadKey::of_row(1), address: 0x1000 };
         let text = |stack: &str, offset, size| {
             let variable = Variable { name: "queue".into(), offset, size };
             let name = LockName::of_futex(&FrameName::parse_all(stack)).in_variable(&variable);

@@ -336,8 +336,8 @@ impl LockTable {
     /// Forgets a thread that ended.
     pub(super) fn forget_thread(&mut self, thread: ThreadKey, now: u64) {
         self.cancel(thread, now);
-        if self.pinned.forget(thread.tid) {
-            self.namers.retain(|key, _| key.space != thread.tid);
+        if self.pinned.forget(thread) {
+            self.namers.retain(|key, _| key.space != thread);
         }
         for lock in self.held.remove(&thread).unwrap_or_default() {
             self.locks.get_mut(&lock).into_iter().for_each(|of| of.owner = None);

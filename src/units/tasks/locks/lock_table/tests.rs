@@ -4,8 +4,9 @@ use super::*;
 use crate::units::tasks::locks::addresses::MOST_VARIABLES;
 
 const MS: u64 = 1_000_000;
-const LOCK: LockKey = LockKey { space: 1, address: 0x1000 };
-const OTHER: LockKey = LockKey { space: 1, address: 0x2000 };
+const SPACE: ThreadKey = ThreadKey::of_row(1);
+const LOCK: LockKey = LockKey { space: SPACE, address: 0x1000 };
+const OTHER: LockKey = LockKey { space: SPACE, address: 0x2000 };
 
 fn key(tid: i32) -> ThreadKey {
     ThreadKey::of_row(tid as u64)
@@ -137,7 +138,7 @@ fn kept_addresses_are_bounded_and_outlast_their_locks() {
         stack(address as u32)
     };
     for address in 1..=MOST_VARIABLES as u64 + 10 {
-        table.wait(key(2), LockKey { space: 1, address }, 0, stack(1), None);
+        table.wait(key(2), LockKey { space: SPACE, address }, 0, stack(1), None);
         table.end(key(2), MS);
     }
     table.pin_longest(usize::MAX, MS, &mut pin);
@@ -162,7 +163,7 @@ fn kept_addresses_are_bounded_and_outlast_their_locks() {
 #[test]
 fn an_address_without_a_file_is_looked_up_again() {
     let mut table = LockTable::default();
-    let lock = LockKey { space: 1, address: 7 };
+    let lock = LockKey { space: SPACE, address: 7 };
     table.wait(key(2), lock, 0, stack(1), None);
     table.pin_longest(usize::MAX, MS, &mut |_, _| RetainedStack::NONE);
     assert_eq!(table.locks[&lock].variable, None);
@@ -173,7 +174,7 @@ fn an_address_without_a_file_is_looked_up_again() {
 #[test]
 fn a_lock_keeps_the_stack_that_names_it_until_its_process_ends() {
     let mut table = LockTable::default();
-    let lock = LockKey { space: 1, address: 7 };
+    let lock = LockKey { space: SPACE, address: 7 };
     [stack(3), stack(4)].into_iter().for_each(|of| table.keep_namer(lock, of));
     table.reset(MS);
     assert_eq!(table.namer(lock), Some(stack(3)));
@@ -198,13 +199,13 @@ fn a_million_locks_stay_bounded_and_the_longest_are_kept() {
     let mut table = LockTable::default();
     for address in 0..3 * MOST_LOCKS as u64 {
         let ns = if address % 1000 == 0 { 1000 * MS } else { 1 + address % 7 };
-        table.wait(key(2), LockKey { space: 1, address }, 0, stack(1), None);
+        table.wait(key(2), LockKey { space: SPACE, address }, 0, stack(1), None);
         table.end(key(2), ns);
     }
     assert!(table.locks.len() <= MOST_LOCKS && table.dropped > 0);
     let kept = (0..3 * MOST_LOCKS as u64)
         .step_by(1000)
-        .all(|address| table.locks.contains_key(&LockKey { space: 1, address }));
+        .all(|address| table.locks.contains_key(&LockKey { space: SPACE, address }));
     assert!(kept);
     assert_eq!(table.dropped as usize + table.locks.len(), 3 * MOST_LOCKS);
     // A thread with many stacks.

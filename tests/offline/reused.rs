@@ -16,7 +16,7 @@ use Value::N;
 /// The number of both threads.
 const TID: i32 = 30;
 
-/// A unit, what its thread does for some milliseconds (or so often), and the column that shows it.
+/// A unit, what its thread does (for how many milliseconds, or how many times), and the column that shows it.
 struct Reuse {
     name: &'static str,
     stage: fn() -> Stage,

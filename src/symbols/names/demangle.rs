@@ -97,7 +97,8 @@ fn cpp(text: &str, form: NameForm) -> Option<String> {
         return read;
     }
     let ways = repair::ways(&name);
-    ways.iter().find_map(|way| printed(what, &way.name, form).map(|name| Some(repaired(name?, way, form))))?
+    let read = |way: &Repair| printed(what, &way.name, form).map(|name| Some(repaired(name?, way, form)));
+    ways.iter().filter_map(read).find(|name| name.as_deref().is_none_or(repair::is_restored))?
 }
 
 /// Splits a name into the description of a special function, and the mangled name that the function belongs to.

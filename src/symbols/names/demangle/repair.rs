@@ -234,6 +234,11 @@ fn with_fields(mut name: String) -> String {
     name
 }
 
+/// Returns whether nothing that was rewritten is left in a readable name. Damaged names may have it inside of others.
+pub(super) fn is_restored(name: &str) -> bool {
+    !name.contains(FIELD)
+}
+
 /// Restores what was rewritten in a readable name. Results are like `mm::f@mod.part`, `operator"" _km`.
 pub(super) fn restored(name: String) -> String {
     if !name.contains("__pf_") {

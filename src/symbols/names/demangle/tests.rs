@@ -56,6 +56,7 @@ fn each_language() {
         ("_ZTAXtlN3tabMUlvE_EEE", "template parameter object for tab::{lambda()#1}{}"),
         ("_ZTAXadL_Z4globEE", "template parameter object for &glob"),
         ("_ZTALPKi0E", "template parameter object for (int const*)0"),
+        ("_Z41__s1Wtl1Udi1vtl1VLi3EEELi1EEE", "_Z41__s1Wtl1Udi1vtl1VLi3EEELi1EEE"),
         ("_ZTAX", "_ZTAX"),
         ("_ZTA", "_ZTA"),
         ("_ZN3app1DD5Ev", "app::D::~D"),

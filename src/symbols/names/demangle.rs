@@ -165,8 +165,8 @@ fn printed(what: &str, name: &str, form: NameForm) -> Option<Option<String>> {
     Some(Some(if name.contains(')') { with_suffixes(&name) } else { name }))
 }
 
-/// Writes the names of tables and objects like c++filt. The library has braces around tables, and swaps the classes of a
-/// construction table.
+/// Writes the names of tables and objects like c++filt. The library has braces around tables, and swaps the classes of
+/// a construction table.
 fn table_name(name: String) -> String {
     for (word, title) in [("{vtable(", "vtable for "), ("{vtt(", "VTT for ")] {
         if let Some(class) = name.strip_prefix(word).and_then(|rest| rest.strip_suffix(")}")) {

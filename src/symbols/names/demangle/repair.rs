@@ -1,6 +1,6 @@
 //! Rewrites or drops the parts of C++ names that the library cannot parse: modules, `operator co_await`, structured
-//! bindings, template parameters of lambdas, constraints, named fields of unions in arguments, unified constructors, and
-//! class members in the expression of a return type (as GCC writes them). Most of these follow the function's name.
+//! bindings, template parameters of lambdas, constraints, named fields of unions in arguments, unified constructors,
+//! and class members in the expression of a return type (as GCC writes them). Most of these follow the function's name.
 
 /// Prefixes that replace what the library cannot print. [`restored`] replaces them again.
 const MODULE: &str = "__pf_module_";

@@ -195,8 +195,8 @@ impl ThreadTimes {
         }
     }
 
-    /// A CPU switches between two threads. `leaves` and `comes` say whether they are followed, `counts` whether the CPU is
-    /// chosen.
+    /// A CPU switches between two threads. `leaves` and `comes` say whether they are followed, `counts` whether the CPU
+    /// is chosen.
     pub(super) fn switch(
         &mut self,
         (cpu, time, counts): (u32, u64, bool),

@@ -137,8 +137,10 @@ fn a_program_without_frame_pointers_has_whole_stacks() {
 const BLOCKS: &str = r#"
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 static pthread_mutex_t *lock;
@@ -162,6 +164,7 @@ int main(void) {
   pthread_mutex_init(lock, &shared);
   if (pipe(pipes) || pipe(to)) return 1;
   for (i = 0; i < 5 && fork(); i++);
+  if (i < 5) prctl(PR_SET_PDEATHSIG, SIGKILL);
   alarm(600);
   for (;;) all[i]();
 }

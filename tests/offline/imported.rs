@@ -139,6 +139,23 @@ fn exports_are_read_again() {
     }
 }
 
+/// Functions of texts and other tools' profiles have names, but no distances from their starts.
+#[test]
+fn functions_without_lines_have_no_offsets() {
+    for (file, function) in [
+        (imported("go-cpu.pprof"), "main.inner"),
+        (imported("node.cpuprofile"), "fib"),
+        (data("corpus/fp-spin.folded"), "burn_alpha"),
+    ] {
+        let mut command = program();
+        let output = run(command.arg("report").arg(&file).args(["-s", "srcline", "--no-children", "--format", "json"]));
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("json");
+        let rows = report["events"][0]["rows"].as_array().expect("rows");
+        let places: Vec<&str> = rows.iter().map(|row| row["srcline"].as_str().expect("a place")).collect();
+        assert!(places.contains(&function) && !places.iter().any(|place| place.contains('+')), "{places:?}");
+    }
+}
+
 /// Samples of an event by thread and stack, from `jfr print` of this recording.
 fn printed(event: &str) -> BTreeMap<String, u64> {
     let text = std::fs::read_to_string(imported("load.jfr.print.txt")).expect("read");

@@ -3,7 +3,7 @@
 use super::{ColumnDef, ColumnInput, ColumnKey, ColumnValue, Data, of};
 use crate::profile::frames::SymState;
 use crate::profile::{FrameId, NodeId};
-use crate::session::DsoKind;
+use crate::session::{DsoKind, MapId};
 use crate::symbols::lines::SourceLine;
 
 pub(crate) static OF_REPORTS: [ColumnDef; 7] = [
@@ -57,17 +57,24 @@ fn line(
     ColumnValue::Text(text.unwrap_or_default().into())
 }
 
-/// Formats a location without a line as in perf. That is an offset into a function, or an address in a file.
+/// Formats a location without a line as in perf. That is an offset into a function, or an address in a file. Frames of
+/// texts and other tools' profiles have a number as their address; their offset is known only if the text has it.
 fn place(data: Data<'_>, frame: FrameId) -> String {
     let frames = &data.profile.frames;
-    let (sym, (_, at)) = (frames.sym(frames.sym_of(frame)), frames.get(frame).place(&data.session.dsos));
+    let (sym, known) = (frames.sym(frames.sym_of(frame)), frames.get(frame));
+    let (_, at) = known.place(&data.session.dsos);
+    let (is_mapped, text_place) = (known.map != MapId::UNKNOWN, frames.text_place(frame));
     match (&sym.function, sym.state) {
         // The address of an interpreted function is only a number.
         _ if matches!(sym.kind, DsoKind::Interpreted(_)) => {
             sym.file_of_interpreted().unwrap_or(&sym.dso_name).to_owned()
         }
-        (Some(name), SymState::Known) => format!("{name}+{}", sym.offset(at).unwrap_or_default()),
-        _ => format!("{}[{at:x}]", sym.dso_name),
+        (Some(name), SymState::Known) if is_mapped => format!("{name}+{}", sym.offset(at).unwrap_or_default()),
+        (Some(name), SymState::Known) => match text_place.and_then(|place| place.offset) {
+            Some(offset) => format!("{name}+{offset}"),
+            None => name.to_string(),
+        },
+        _ => format!("{}[{:x}]", sym.dso_name, if is_mapped { at } else { sym.start }),
     }
 }
 

@@ -4,27 +4,32 @@ use serde::Deserialize;
 
 use super::heapprofile::string_end;
 use super::profile::ImportedProfile;
-use super::{ImportError, firefox, heapprofile, speedscope, v8};
+use super::{CHROME_TRACE, ImportError, firefox, heapprofile, speedscope, v8};
 
 /// The members of a file that are looked at.
 const MOST_MEMBERS: usize = 64;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
+pub(super) fn without_mark(text: &[u8]) -> &[u8] {
+    text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text)
+}
+
 /// Returns whether the start of a file is that of a JSON object.
 pub(super) fn is_object(head: &[u8]) -> bool {
-    let head = head.strip_prefix(BYTE_ORDER_MARK).unwrap_or(head).trim_ascii_start();
+    let head = without_mark(head).trim_ascii_start();
     head.strip_prefix(b"{").is_some_and(|rest| rest.trim_ascii_start().starts_with(b"\""))
 }
 
 pub(super) fn read(bytes: &[u8]) -> Result<ImportedProfile, ImportError> {
-    let bytes = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
+    let bytes = without_mark(bytes);
     let members = members(bytes);
     let has = |name: &str| members.contains(&name.as_bytes());
     if has("profiles") && has("shared") {
         return speedscope::read(parse(bytes)?);
     }
     if has("threads") && has("meta") {
-        return firefox::read(parse(bytes)?);
+        // Profiles that Firefox did not process have other members, too.
+        return firefox::check(parse(bytes)?).and_then(|()| firefox::read(parse(bytes)?));
     }
     if has("snapshot") {
         return Err(ImportError::Unsupported(
@@ -38,9 +43,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<ImportedProfile, ImportError> {
         return heapprofile::read(bytes);
     }
     if has("traceEvents") {
-        return Err(ImportError::Unsupported(
-            "a trace of Chrome is not supported; record a CPU profile instead (`node --cpu-prof`)",
-        ));
+        return Err(ImportError::Unsupported(CHROME_TRACE));
     }
     let names: Vec<_> = members.iter().take(8).map(|member| String::from_utf8_lossy(member)).collect();
     Err(ImportError::OtherJson(names.join(", ")))

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use crate::perfdata::EventUnit;
 use crate::session::DsoKind;
@@ -31,8 +32,6 @@ struct Meta {
     product: Option<String>,
     #[serde(default)]
     interval: f64,
-    /// Only in processed profiles.
-    preprocessed_profile_version: Option<u32>,
 }
 
 #[derive(Deserialize)]
@@ -115,12 +114,30 @@ struct Sources {
     filename: Vec<u32>,
 }
 
-pub(super) fn read(file: FirefoxFile) -> Result<ImportedProfile, ImportError> {
-    if file.meta.preprocessed_profile_version.is_none() {
-        return Err(ImportError::Unsupported(
+/// The part of a file that tells whether it is processed.
+#[derive(Deserialize)]
+pub(super) struct FirefoxVersion {
+    meta: MetaVersion,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct MetaVersion {
+    /// Only in processed profiles.
+    preprocessed_profile_version: Option<IgnoredAny>,
+}
+
+/// Refuses profiles that are not processed.
+pub(super) fn check(file: FirefoxVersion) -> Result<(), ImportError> {
+    match file.meta.preprocessed_profile_version {
+        Some(_) => Ok(()),
+        None => Err(ImportError::Unsupported(
             "Firefox wrote this profile without processing it; open it in profiler.firefox.com and save it from there",
-        ));
+        )),
     }
+}
+
+pub(super) fn read(file: FirefoxFile) -> Result<ImportedProfile, ImportError> {
     let mut out = ImportedProfile::new("Firefox Profiler: markers and counters are not read");
     out.facts.extend(file.meta.product.iter().map(|product| ("recorder".to_owned(), product.clone())));
     if file.meta.interval > 0.0 {

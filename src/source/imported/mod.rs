@@ -11,6 +11,7 @@ mod labels;
 pub mod messages;
 mod pprof;
 mod profile;
+mod refused;
 mod speedscope;
 pub mod store;
 mod v8;
@@ -29,6 +30,7 @@ use super::hosts::SourceHost;
 use super::{Batch, Info, Progress, Source, SourceError, SourceEvent};
 pub use pprof::ProfilePart;
 use profile::ImportedProfile;
+pub use refused::refused;
 
 /// A family of formats that the start of a file distinguishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +79,8 @@ pub enum ImportError {
     Lacks(&'static str),
 }
 
+/// Why a trace of Chrome is not read.
+const CHROME_TRACE: &str = "a trace of Chrome is not supported; record a CPU profile instead (`node --cpu-prof`)";
 /// The maximum size of an uncompressed file: it is held in memory while it is read.
 const MOST_BYTES: u64 = 256 << 20;
 /// The frames of one batch.

@@ -3,6 +3,7 @@
 use hashbrown::HashMap;
 use serde::Deserialize;
 
+use crate::lang::counted;
 use crate::perfdata::EventUnit;
 
 use super::ImportError;
@@ -88,8 +89,8 @@ pub(super) fn read(file: SpeedscopeFile) -> Result<ImportedProfile, ImportError>
     let mut reader = Reader { out, frames, decimals, events: HashMap::new(), unbalanced: 0 };
     file.profiles.iter().for_each(|profile| reader.profile(profile));
     if reader.unbalanced > 0 {
-        let words = "calls that end without having begun, or at an earlier time, were left out";
-        reader.out.notes.push(format!("{} {words}", reader.unbalanced));
+        let ends = counted(reader.unbalanced, "call end");
+        reader.out.notes.push(format!("left out {ends} without an earlier begin"));
     }
     if reader.out.events.is_empty() { Err(ImportError::Lacks("samples")) } else { Ok(reader.out) }
 }

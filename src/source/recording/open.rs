@@ -172,6 +172,8 @@ fn from_bytes(bytes: Box<dyn Read + Send>, head: Vec<u8>, size: u64, name: &str)
         Box::new(zstd::stream::read::Decoder::new(bytes)?)
     } else if is_perf(&head) {
         return spool(bytes).and_then(|file| Ok(Kind::Records(vec![records(file)?])));
+    } else if let Some(error) = imported::refused(&head) {
+        return Err(ReadError::Imported(error.into()));
     } else if let Some(format) = imported::sniff(&head) {
         let source = ImportedSource::read(name.to_owned(), format, bytes);
         return source

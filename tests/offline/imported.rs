@@ -139,6 +139,16 @@ fn exports_are_read_again() {
     }
 }
 
+/// Profiles without times refuse a range of time instead of ignoring it.
+#[test]
+fn a_profile_without_times_has_no_ranges() {
+    for file in [imported("go-heap.pprof"), imported("node.heapprofile"), data("corpus/fp-spin.folded")] {
+        let output = program().arg("report").arg(&file).args(["--time", "10%-20%"]).output().expect("runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains("--time"), "{said}"); // words: ok
+    }
+}
+
 /// Functions of texts and other tools' profiles have names, but no distances from their starts.
 #[test]
 fn functions_without_lines_have_no_offsets() {

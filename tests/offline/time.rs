@@ -299,6 +299,10 @@ fn zooming_in_and_out_of_time() {
 fn recordings_without_time_without_samples_or_out_of_order() {
     let told = |file: &str| Harness::open(file, "kallsyms", 90, 12).keys("3").text();
     insta::assert_snapshot!("without-time-or-samples", told("no-time.data") + &told("corpus/empty.data"));
+    // Options of perf do not help other tools.
+    let heap = ["3", "4"].map(|tab| Harness::open("imported/go-heap.pprof", "kallsyms", 90, 12).keys(tab).text());
+    assert!(heap[0].contains("do not say when") && heap[1].contains("lack their CPU"), "{heap:?}"); // words: ok
+    assert!(!heap.iter().any(|text| text.contains("perf record")), "{heap:?}"); // words: ok
     let shuffled = Harness::open("corpus/synth-shuffled.data", "kallsyms", 90, 24).keys("i3");
     for _ in HeatBy::ALL.iter().filter(|(by, _)| *by != HeatBy::Latency) {
         let map = heat(&shuffled);

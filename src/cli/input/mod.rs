@@ -307,6 +307,9 @@ impl SelectionArgs {
         if self.cpu.is_some() && has(u64::MAX) && !has(sample::CPU) {
             return Err(usage("--cpu: the samples of this recording have no CPU"));
         }
+        if self.time.is_some() && has(u64::MAX) && !has(sample::TIME) {
+            return Err(usage("--time: the samples of this recording have no times"));
+        }
         let span = core.profile.span().unwrap_or((core.times.start, core.times.start));
         let on = RangeClock::new(span, core.summary.wall_start(core.times.start), core.times.start);
         let clause = self.time.as_deref().map(|time| time_clause(time, core.times.start, &on));

@@ -136,6 +136,9 @@ pub(crate) fn draw(model: &Model, view: &CpusState, on: &mut Canvas<'_>) {
             Some(_) if model.context.info.clock().is_none() => {
                 "No event of this recording samples time (cpu-clock, cycles), so the load of CPUs is unknown."
             }
+            Some(_) if model.context.answer.unfiltered.samples > 0 && model.context.info.inputs.is_empty() => {
+                "These samples lack their CPU."
+            }
             Some(_) if model.context.answer.unfiltered.samples > 0 => {
                 "These samples lack their CPU (perf record -a, or --sample-cpu)."
             }

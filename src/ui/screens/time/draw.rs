@@ -64,7 +64,11 @@ fn brief(n: f64, wide: u16) -> String {
 
 fn nothing(model: &Model, heat: &Heat) -> Option<&'static str> {
     if model.context.is_timeless() {
-        return Some("These samples do not say when they were taken: record with perf record -T.");
+        return Some(match model.context.info.inputs.is_empty() {
+            // Folded stacks and other tools' profiles.
+            true => "These samples do not say when they were taken.",
+            false => "These samples do not say when they were taken: record with perf record -T.",
+        });
     }
     if model.context.answer.unfiltered.samples == 0 {
         return Some("There are no samples of this event.");

@@ -43,15 +43,20 @@ fn parallelism_is_a_column_and_a_filter() {
     let one = total(&report(&["--format", "json", "--where", "parallelism == 1"]));
     let more = total(&report(&["--format", "json", "--where", "parallelism > 1"]));
     assert!(all == 153 && one > 100 && one + more == all, "{one} {more} {all}");
+    // perf's option; its shares are those of all samples.
+    assert_eq!(total(&report(&["--format", "json", "--parallelism", "1"])), one);
+    assert_eq!(total(&report(&["--format", "json", "--parallelism", "1,2-64"])), all);
     let rows = report(&["--event", "latency", "-s", "comm_nodigit", "--format", "csv"]);
     assert_eq!(rows.lines().filter(|line| line.ends_with("w<N>-ph<N>")).count(), 1, "{rows}");
 }
 
 #[test]
 fn a_recording_without_switches_says_so() {
-    let output = program().args(["report", "--latency"]).arg(data("fp-spin.data")).output().expect("runs");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.code() == Some(2) && said.contains("record --latency"), "{said}"); // words: ok
+    for option in ["--latency", "--parallelism=1"] {
+        let output = program().args(["report", option]).arg(data("fp-spin.data")).output().expect("runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains("record --latency"), "{said}"); // words: ok
+    }
 }
 
 const MS: u64 = 1_000_000;

@@ -214,6 +214,10 @@ pub(crate) struct SelectionArgs {
     /// Only these CPUs, e.g. 0-3,32
     #[arg(short = 'C', long = "cpu", value_name = "CPUS")]
     pub(crate) cpu: Option<String>,
+    /// Only samples at which so many threads of their process ran, e.g. 1 or 1,4-8; needs context switches (record
+    /// --latency)
+    #[arg(long, value_name = "THREADS", hide_short_help = true)]
+    pub(crate) parallelism: Option<String>,
     /// Only this range of time, such as -30s,-20s or 14:03,14:05: FROM,UNTIL in seconds of the recording's clock
     /// (either may be omitted), -30s,-20s before its end, 14:03,14:05 in local time, ISO dates and times, 10%-20%, or
     /// 3%/2 like perf
@@ -229,7 +233,8 @@ impl SelectionArgs {
     /// Returns the usual base of percentages. The options of perf that hide rows leave the shares of others unchanged; a
     /// filter of --where asks about a part, whose shares sum up to 100 %.
     pub(crate) fn usual_shares(&self) -> ShareOf {
-        let hides_rows = [&self.comms, &self.dsos, &self.symbols].iter().any(|list| list.is_some());
+        let lists = [&self.comms, &self.dsos, &self.symbols, &self.parallelism];
+        let hides_rows = lists.iter().any(|list| list.is_some());
         if hides_rows { ShareOf::Absolute } else { ShareOf::Relative }
     }
 }

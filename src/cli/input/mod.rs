@@ -22,6 +22,7 @@ use crate::lang::nearest_hint;
 use crate::perfdata::EventDesc;
 use crate::perfdata::features::bit;
 use crate::profile::SymId;
+use crate::query::column::PARALLELISM;
 use crate::query::time_range::{RangeClock, RangeError, TimeRange};
 use crate::record::in_place::u64_at;
 use crate::session::hosts::PerHost;
@@ -307,6 +308,9 @@ impl SelectionArgs {
         if self.cpu.is_some() && has(u64::MAX) && !has(sample::CPU) {
             return Err(usage("--cpu: the samples of this recording have no CPU"));
         }
+        if self.parallelism.is_some() {
+            selection::check_latency(loaded)?;
+        }
         if self.time.is_some() && has(u64::MAX) && !has(sample::TIME) {
             return Err(usage("--time: the samples of this recording have no times"));
         }
@@ -354,7 +358,8 @@ impl SelectionArgs {
         time: Result<Option<String>, RangeError>,
     ) -> anyhow::Result<Option<Arc<Filter>>> {
         let mut clauses: Vec<String> = clauses_of_lists([&self.comms, &self.dsos, &self.symbols]).collect();
-        for (field, list) in [("pid", &self.pid), ("tid", &self.tid), ("cpu", &self.cpu)] {
+        let lists = [("pid", &self.pid), ("tid", &self.tid), ("cpu", &self.cpu), (PARALLELISM, &self.parallelism)];
+        for (field, list) in lists {
             clauses.extend(list.as_ref().map(|list| format!("{field} in {list}")));
         }
         let typed = self.time.as_deref().unwrap_or_default();
@@ -370,7 +375,7 @@ impl SelectionArgs {
     /// Returns true if the filter may use fields of tracepoints.
     pub(crate) fn needs_fields(&self) -> bool {
         let parsed = self.filter.as_deref().map(|text| Filter::parse_with(text, KnownFields::Any));
-        parsed.is_some_and(|filter| filter.is_ok_and(|filter| filter.needs_fields()))
+        self.parallelism.is_some() || parsed.is_some_and(|filter| filter.is_ok_and(|filter| filter.needs_fields()))
     }
 }
 

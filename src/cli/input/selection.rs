@@ -2,7 +2,7 @@
 
 use crate::engine::offline::Offline;
 use crate::kernel::attr::sample;
-use crate::perfdata::EventDesc;
+use crate::perfdata::{EventDesc, LATENCY};
 use crate::query::ColumnKey;
 
 use crate::cli::args::SelectionArgs;
@@ -45,6 +45,14 @@ pub(crate) fn note_main_event(what: &str, loaded: &Offline, event: usize, events
         let name = &loaded.event_names[event];
         complain(&format!("{what} is {name}; choose another with --event: {}", rest.join(", ")));
     }
+}
+
+/// Refuses recordings without the latency profile.
+pub(crate) fn check_latency(loaded: &Offline) -> anyhow::Result<()> {
+    if loaded.event_names.iter().any(|name| name == LATENCY) {
+        return Ok(());
+    }
+    Err(usage("the recording has no context switches of the clock's threads; use record --latency"))
 }
 
 pub(crate) fn chosen_events(loaded: &Offline, which: &SelectionArgs) -> anyhow::Result<Vec<usize>> {

@@ -18,7 +18,6 @@ use crate::kernel::attr::{TYPE_TRACEPOINT, sample};
 use crate::lang::{counted, nearest_hint};
 use crate::panel;
 use crate::perfdata::EventDesc;
-use crate::perfdata::LATENCY;
 use crate::profile::SymId;
 use crate::query::rows::top_table::TopField;
 use crate::query::stack_gaps;
@@ -38,7 +37,7 @@ use crate::source::Info;
 pub(crate) use crate::cli::input::selection::{chosen_events, events, keys_of};
 
 use crate::cli::args::{OutputFormat, RecordingArgs, ReportArgs, SelectionArgs};
-use crate::cli::input::selection::is_dummy;
+use crate::cli::input::selection::{check_latency, is_dummy};
 use crate::cli::output::{complain, has_terminal, print, print_events_csv, print_json};
 use crate::cli::{input, usage};
 use hardware::HardwareReport;
@@ -170,11 +169,11 @@ pub(crate) fn run(args: ReportArgs) -> anyhow::Result<u8> {
         return counts.print(&loaded, args.format);
     }
     keys.iter().filter_map(|key| key.traced()).try_for_each(|name| is_recorded(&loaded, name))?;
-    if shows_latency && !loaded.event_names.iter().any(|name| name == LATENCY) {
-        return Err(usage("the recording has no context switches of the clock's threads; use record --latency"));
+    if shows_latency {
+        check_latency(&loaded)?;
     }
     let gaps = loaded.ingest.core().profile.ledger.parallelism_gaps;
-    if shows_latency && gaps > 0 {
+    if (shows_latency || args.which.parallelism.is_some()) && gaps > 0 {
         let times = counted(gaps, "time");
         complain(&format!("latency is inexact: records were lost {times}, perhaps context switches"));
     }

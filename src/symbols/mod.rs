@@ -15,6 +15,7 @@ mod moved_text;
 pub mod names;
 pub(crate) mod options;
 pub mod problem;
+pub(crate) mod profile_names;
 pub mod resolver;
 pub(crate) mod shares;
 pub(crate) mod spaces;

@@ -5,6 +5,9 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::path::PathBuf;
 
+use perfprof_tui::source::imported::messages::{Location, Mapping, Profile, Sample, ValueType};
+use prost::Message;
+
 use crate::common::{data, program, run};
 
 fn imported(name: &str) -> PathBuf {
@@ -212,6 +215,64 @@ fn two_profiles_are_compared() {
     let report: serde_json::Value = serde_json::from_str(&text).expect("json");
     let samples = |side: &str| report[side]["samples"].as_u64();
     assert!(text.contains("main.burn") && samples("old") > Some(0) && samples("new") > Some(0), "{text}"); // words: ok
+}
+
+/// The build ids of programs in tests/data/bin.
+const SPIN: &str = "6c6e4bd86fc91ee478d02a4638a35c48da1e7b5d";
+const SPIN_NOPIE: &str = "2abece7344fc340027115f39fc0e371a851863cc";
+
+/// A profile as samply writes it: names are those of addresses, relative to the first segment of each file.
+#[test]
+fn addresses_have_the_names_of_files_with_their_build_ids() {
+    let dir = tempfile::tempdir().expect("dir");
+    let path = dir.path().join("samply.json");
+    let lib = |name: &str, id: &str| format!(r#"{{"path":"{}","codeId":"{id}"}}"#, data("bin").join(name).display());
+    let libs = [lib("spin", SPIN), lib("spin-nopie", SPIN_NOPIE), lib("deep", SPIN)].join(",");
+    let text = format!(
+        r#"{{"meta":{{"preprocessedProfileVersion":49}},"libs":[{libs}],"threads":[{{"name":"t",
+            "samples":{{"stack":[0,1,2],"time":[1,2,3]}},"stackTable":{{"prefix":[null,null,null],"frame":[0,1,2]}},
+            "frameTable":{{"func":[0,1,2]}},"funcTable":{{"name":[0,1,0],"resource":[0,1,2]}},
+            "resourceTable":{{"lib":[0,1,2]}},"stringArray":["0x1204","0x11f4"]}}]}}"#
+    );
+    std::fs::write(&path, text).expect("written");
+    let rows = periods(path.to_str().expect("utf-8"), "samples", &[]);
+    // One of the files is another build.
+    let expected = [("", 3), ("0x1204", 1), ("burn_alpha", 2)].map(|(name, n)| (name.to_owned(), n));
+    assert_eq!(rows, BTreeMap::from(expected));
+    let output = run(program().arg("report").arg(&path));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("bin/deep") && said.contains(SPIN) && !said.contains("bin/spin"), "{said}");
+}
+
+/// The same in pprof, whose addresses are those of the process.
+#[test]
+fn addresses_of_pprof_are_named_through_their_mappings() {
+    let dir = tempfile::tempdir().expect("dir");
+    let strings = ["", "cpu", "count", data("bin/spin").to_str().expect("utf-8"), SPIN].map(str::to_owned);
+    let location = |id, address| Location { id, mapping: 1, address, line: Vec::new() };
+    let sample = |id| Sample { location: vec![id], value: vec![1], label: Vec::new() };
+    let profile = Profile {
+        sample_type: vec![ValueType { kind: 1, unit: 2 }],
+        sample: (1..=3).map(sample).collect(),
+        mapping: vec![Mapping {
+            id: 1,
+            start: 0x5555_0000_1000,
+            limit: 0x5555_0000_2000,
+            offset: 0x1000,
+            filename: 3,
+            build_id: 4,
+            ..Mapping::default()
+        }],
+        // The last one is outside of the mapping.
+        location: vec![location(1, 0x5555_0000_1204), location(2, 0x5555_0000_1244), location(3, 0x5555_0000_0204)],
+        strings: strings.to_vec(),
+        ..Profile::default()
+    };
+    let path = dir.path().join("addresses.pprof");
+    std::fs::write(&path, profile.encode_to_vec()).expect("written");
+    let rows = periods(path.to_str().expect("utf-8"), "cpu", &[]);
+    let named = ["burn_alpha", "burn_gamma.constprop.0"].map(|name| rows.get(name).copied());
+    assert_eq!((named, rows.len(), rows[""]), ([Some(1); 2], 4, 3), "{rows:?}");
 }
 
 /// A server that answers each request with this text, which may be shorter than the length it states.

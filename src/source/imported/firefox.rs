@@ -7,7 +7,9 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use crate::perfdata::EventUnit;
+use crate::record::kinds::BuildId;
 use crate::session::DsoKind;
+use crate::symbols::profile_names::CodeAddress;
 
 use super::ImportError;
 use super::few::few;
@@ -40,6 +42,19 @@ struct Library {
     path: String,
     #[serde(default)]
     name: String,
+    /// The build ID of an ELF file.
+    #[serde(rename = "codeId")]
+    code_id: Option<String>,
+}
+
+impl Library {
+    fn path(&self) -> &str {
+        if self.path.is_empty() { &self.name } else { &self.path }
+    }
+
+    fn build_id(&self) -> Option<BuildId> {
+        BuildId::of_hex(self.code_id.as_deref()?)
+    }
 }
 
 /// A thread, or the tables that all threads share.
@@ -250,15 +265,20 @@ impl Stacks<'_> {
         let name = table.name.get(func).map_or("[unknown]", |name| self.text(*name));
         let is_js = table.is_js.get(func).copied().unwrap_or(false);
         let lib = table.resource.get(func).and_then(|resource| self.library(*resource));
-        let dso = lib.unwrap_or_else(|| self.source(table, func));
-        out.frame(name, dso, if is_js { DsoKind::Anon } else { kind_of(dso) })
+        let dso = lib.map_or_else(|| self.source(table, func), Library::path);
+        let frame = out.frame(name, dso, if is_js { DsoKind::Anon } else { kind_of(dso) });
+        // samply leaves the names of functions to the program that shows the profile.
+        let address = name.strip_prefix("0x").and_then(|digits| u64::from_str_radix(digits, 16).ok());
+        if let Some((id, address)) = lib.and_then(Library::build_id).zip(address) {
+            out.unnamed.add(dso, id, frame, CodeAddress::Linked(address));
+        }
+        frame
     }
 
-    fn library(&self, resource: i64) -> Option<&str> {
+    fn library(&self, resource: i64) -> Option<&Library> {
         let table = self.own.resource_table.as_ref().or(self.shared.resource_table.as_ref())?;
         let lib = table.lib.get(usize::try_from(resource).ok()?).copied().flatten()?;
-        let lib = self.libs.get(usize::try_from(lib).ok()?)?;
-        Some(if lib.path.is_empty() { &lib.name } else { &lib.path })
+        self.libs.get(usize::try_from(lib).ok()?)
     }
 
     /// Returns the source file of a function.

@@ -2,6 +2,7 @@
 //! Their frames have names instead of addresses. A file is read as a whole when it is opened, because its names may be
 //! anywhere in it.
 
+mod addresses;
 mod document;
 mod few;
 mod firefox;
@@ -25,6 +26,7 @@ use crate::event::format::Format;
 use crate::lang::counted;
 use crate::perfdata::features::bit;
 use crate::session::{EndReason, Origin};
+use crate::symbols::SymbolOptions;
 
 use super::hosts::SourceHost;
 use super::{Batch, Info, Progress, Source, SourceError, SourceEvent};
@@ -146,6 +148,13 @@ impl ImportedSource {
     /// Adds a note for the user about opening it.
     pub fn note(&mut self, text: String) {
         self.info.notes.push(text);
+    }
+
+    /// Names addresses by this machine's files, which are opened with the rights of the profile's authors, too.
+    pub(super) fn name_addresses(&mut self) {
+        let authors = self.info.authors.clone();
+        let options = SymbolOptions { live: false, same_kernel: false, authors, ..SymbolOptions::of_user() };
+        self.info.notes.extend(self.profile.name_addresses(&options));
     }
 
     fn new(name: String, mut profile: ImportedProfile) -> Result<Self, ImportError> {

@@ -4,6 +4,9 @@ use prost::Message;
 use prost::encoding::decode_varint;
 use rustc_hash::FxHashMap;
 
+use crate::record::kinds::BuildId;
+use crate::symbols::profile_names::CodeAddress;
+
 use super::ImportError;
 use super::labels::LabelValue;
 use super::messages::{Function, Label, Location, Mapping, Sample, ValueType};
@@ -122,8 +125,7 @@ pub(super) fn is_pprof(head: &[u8]) -> bool {
 struct Tables<'a> {
     strings: Vec<&'a [u8]>,
     types: Vec<ValueType>,
-    /// Paths by mapping.
-    mappings: FxHashMap<u64, i64>,
+    mappings: FxHashMap<u64, Mapping>,
     first_mapping: Option<i64>,
     locations: FxHashMap<u64, Location>,
     functions: FxHashMap<u64, i64>,
@@ -149,7 +151,7 @@ impl<'a> Tables<'a> {
                 (number::MAPPING, Field::Bytes(value)) => {
                     let mapping = Mapping::decode(value).map_err(damaged("a damaged mapping"))?;
                     tables.first_mapping.get_or_insert(mapping.filename);
-                    tables.mappings.insert(mapping.id, mapping.filename);
+                    tables.mappings.insert(mapping.id, mapping);
                 }
                 (number::LOCATION, Field::Bytes(value)) => {
                     let location = Location::decode(value).map_err(damaged("a damaged location"))?;
@@ -245,6 +247,12 @@ impl Faults {
     }
 }
 
+/// Returns the offset of an address in a mapped file.
+fn offset_in(mapping: &Mapping, address: u64) -> Option<u64> {
+    let is_inside = (mapping.start..mapping.limit).contains(&address);
+    is_inside.then(|| (address - mapping.start).wrapping_add(mapping.offset))
+}
+
 struct Reader<'a> {
     tables: &'a Tables<'a>,
     out: &'a mut ImportedProfile,
@@ -320,13 +328,19 @@ impl<'a> Reader<'a> {
             self.faults.dangling += 1;
             return Vec::new();
         };
-        let dso = tables.mappings.get(&location.mapping).map(|path| tables.text(*path)).unwrap_or_default();
+        let mapping = tables.mappings.get(&location.mapping);
+        let dso = mapping.map(|mapping| tables.text(mapping.filename)).unwrap_or_default();
         let name_of =
             |id: &u64| tables.functions.get(id).map(|name| tables.text(*name)).filter(|name| !name.is_empty());
         let named: Vec<String> =
             location.line.iter().take(MOST_FRAMES + 1).filter_map(|line| name_of(&line.function)).collect();
         if named.is_empty() {
-            return vec![self.out.address(location.address, &dso)];
+            let frame = self.out.address(location.address, &dso);
+            let id = mapping.and_then(|mapping| BuildId::of_hex(&tables.text(mapping.build_id)));
+            if let Some((id, offset)) = id.zip(mapping.and_then(|mapping| offset_in(mapping, location.address))) {
+                self.out.unnamed.add(&dso, id, frame, CodeAddress::Offset(offset));
+            }
+            return vec![frame];
         }
         named.iter().map(|name| self.out.frame(name, &dso, kind_of(&dso))).collect()
     }

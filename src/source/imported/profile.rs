@@ -9,8 +9,10 @@ use crate::kernel::attr::sample;
 use crate::perfdata::{EventDesc, EventUnit};
 use crate::session::DsoKind;
 use crate::source::{NamedFrame, NamedSample, NamedSamples};
+use crate::symbols::SymbolOptions;
 
 use super::ImportError;
+use super::addresses::UnnamedFrames;
 use super::labels::Labels;
 
 /// The stack without frames.
@@ -65,6 +67,8 @@ pub(super) struct ImportedProfile {
     thread_ids: HashMap<ThreadName, u32>,
     samples: Vec<ImportedSample>,
     pub(super) labels: Labels,
+    /// Frames that have only addresses.
+    pub(super) unnamed: UnnamedFrames,
     pub(super) facts: Vec<(String, String)>,
     pub(super) notes: Vec<String>,
     /// Samples with more frames than are kept.
@@ -87,6 +91,7 @@ impl ImportedProfile {
             thread_ids: HashMap::new(),
             samples: Vec::new(),
             labels: Labels::default(),
+            unnamed: UnnamedFrames::default(),
             facts: vec![("format".to_owned(), format.to_owned())],
             notes: Vec::new(),
             cut: 0,
@@ -143,6 +148,11 @@ impl ImportedProfile {
         let frame = self.frame(&format!("{ip:#x}"), dso, DsoKind::File);
         (self.frames[frame as usize].ip, self.frames[frame as usize].is_unknown) = (ip, true);
         frame
+    }
+
+    /// Names addresses by the files of this machine; returns notes.
+    pub(super) fn name_addresses(&mut self, options: &SymbolOptions) -> Vec<String> {
+        self.unnamed.name(&mut self.frames, options)
     }
 
     /// Returns the stack with a frame called by another stack's last.

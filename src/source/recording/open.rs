@@ -69,6 +69,7 @@ pub fn open_as(
             }
             Kind::Imported(mut source) => {
                 source.info.authors = authors;
+                source.name_addresses();
                 return Ok(source);
             }
         }

@@ -46,6 +46,11 @@ impl ElfSegments {
         Self(parts.take(MAX_SEGMENTS).collect())
     }
 
+    /// Returns the linked address of the first segment.
+    pub(crate) fn base(&self) -> u64 {
+        self.0.first().map_or(0, |(start, ..)| *start)
+    }
+
     /// Returns the offset in the file of a linked address.
     pub(crate) fn to_offset(&self, addr: u64) -> Option<u64> {
         let (start, _, offset) = self.0.iter().find(|(start, size, _)| addr.wrapping_sub(*start) < *size)?;

@@ -95,14 +95,33 @@ struct Samples {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct StackTable {
+    #[serde(default)]
     prefix: Vec<Option<u32>>,
+    /// The distance of each stack from its caller, 0 for roots: instead of `prefix` since version 66.
+    #[serde(default)]
+    prefix_offset: Vec<u32>,
     frame: Vec<u32>,
+}
+
+impl StackTable {
+    /// Returns the number of a stack's caller.
+    fn caller(&self, at: usize) -> Option<usize> {
+        if let Some(prefix) = self.prefix.get(at) {
+            return prefix.map(|prefix| prefix as usize);
+        }
+        let offset = self.prefix_offset.get(at).filter(|offset| **offset > 0)?;
+        at.checked_sub(*offset as usize)
+    }
 }
 
 #[derive(Deserialize)]
 struct FrameTable {
     func: Vec<u32>,
+    /// The library of each frame, or -1; since version 70. Before, resources have it.
+    #[serde(default)]
+    lib: Vec<Option<i64>>,
 }
 
 #[derive(Deserialize)]
@@ -237,34 +256,37 @@ impl Stacks<'_> {
         let mut stacks: Vec<u32> = Vec::with_capacity(table.frame.len());
         let mut frames = FxHashMap::default();
         for (at, frame) in table.frame.iter().enumerate() {
-            let parent = table.prefix.get(at).copied().flatten().and_then(|prefix| stacks.get(prefix as usize));
-            let parent = parent.copied().unwrap_or(ROOT);
+            let parent = table.caller(at).and_then(|caller| stacks.get(caller)).copied().unwrap_or(ROOT);
             let frame = self.frame(*frame, &mut frames, out);
             stacks.push(out.stack(parent, frame));
         }
         stacks
     }
 
-    fn frame(&self, id: u32, known: &mut FxHashMap<usize, u32>, out: &mut ImportedProfile) -> u32 {
+    fn frame(&self, id: u32, known: &mut FxHashMap<(usize, Option<i64>), u32>, out: &mut ImportedProfile) -> u32 {
         let either = |of: fn(&Thread) -> Option<&FrameTable>| of(self.own).or_else(|| of(self.shared));
-        let func = either(|tables| tables.frame_table.as_ref()).and_then(|table| table.func.get(id as usize));
+        let table = either(|tables| tables.frame_table.as_ref());
+        let func = table.and_then(|table| table.func.get(id as usize));
         let Some(func) = func.map(|func| *func as usize) else { return out.frame("[unknown]", "", DsoKind::Unknown) };
-        if let Some(frame) = known.get(&func) {
+        let lib = table.and_then(|table| table.lib.get(id as usize).copied().flatten());
+        if let Some(frame) = known.get(&(func, lib)) {
             return *frame;
         }
-        let frame = self.function(func, out);
-        known.insert(func, frame);
+        let frame = self.function(func, lib, out);
+        known.insert((func, lib), frame);
         frame
     }
 
-    fn function(&self, func: usize, out: &mut ImportedProfile) -> u32 {
+    /// Returns the frame of a function; `lib` is the library of its frame, if frames have them.
+    fn function(&self, func: usize, lib: Option<i64>, out: &mut ImportedProfile) -> u32 {
         let either = |of: fn(&Thread) -> Option<&FuncTable>| of(self.own).or_else(|| of(self.shared));
         let Some(table) = either(|tables| tables.func_table.as_ref()) else {
             return out.frame("[unknown]", "", DsoKind::Unknown);
         };
         let name = table.name.get(func).map_or("[unknown]", |name| self.text(*name));
         let is_js = table.is_js.get(func).copied().unwrap_or(false);
-        let lib = table.resource.get(func).and_then(|resource| self.library(*resource));
+        let of_resource = || table.resource.get(func).and_then(|resource| self.library_of_resource(*resource));
+        let lib = lib.map_or_else(of_resource, |lib| self.library(lib));
         let dso = lib.map_or_else(|| self.source(table, func), Library::path);
         let frame = out.frame(name, dso, if is_js { DsoKind::Anon } else { kind_of(dso) });
         // samply leaves the names of functions to the program that shows the profile.
@@ -275,9 +297,12 @@ impl Stacks<'_> {
         frame
     }
 
-    fn library(&self, resource: i64) -> Option<&Library> {
+    fn library_of_resource(&self, resource: i64) -> Option<&Library> {
         let table = self.own.resource_table.as_ref().or(self.shared.resource_table.as_ref())?;
-        let lib = table.lib.get(usize::try_from(resource).ok()?).copied().flatten()?;
+        self.library(table.lib.get(usize::try_from(resource).ok()?).copied().flatten()?)
+    }
+
+    fn library(&self, lib: i64) -> Option<&Library> {
         self.libs.get(usize::try_from(lib).ok()?)
     }
 

@@ -235,6 +235,18 @@ fn firefox_and_samply() {
         tables.trim_end_matches("}]}")
     );
     assert_eq!(read(shared.as_bytes()), read(FIREFOX.as_bytes()));
+    // Version 66 has distances between stacks, and version 70 libraries of frames.
+    let newest = shared
+        .replace(r#""prefix":[null,0,7]"#, r#""prefixOffset":[0,1,9]"#)
+        .replace(r#""frameTable":{"func":[0,1]}"#, r#""frameTable":{"func":[0,1],"lib":[0,-1]}"#)
+        .replace(r#""resourceTable":{"lib":[0]},"#, "");
+    assert_eq!(read(newest.as_bytes()), read(FIREFOX.as_bytes()));
+    let dsos = |text: &str| {
+        let mut batch = Batch::default();
+        open(text.as_bytes()).expect("a profile").next(&mut batch).expect("no fault");
+        batch.named.names.iter().map(|frame| frame.dso.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!([dsos(&newest), dsos(FIREFOX)], [["/lib/x.so", "a.js"]; 2]);
     let raw = FIREFOX.replace("preprocessedProfileVersion", "version");
     // Its tables have another form.
     for raw in [raw.clone(), raw.replace(r#""libs":[{"path":"/lib/x.so","name":"x.so"}]"#, r#""libs":"[]""#)] {

@@ -1,10 +1,13 @@
 //! One file, read by another tool and by this program: totals and the first rows are equal.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use inferno::collapse::Collapse as _;
+use perfprof_tui::source::imported::messages::Profile;
+use prost::Message;
 
 use crate::common::{data, found, installed, program, run, symfs};
 
@@ -58,9 +61,11 @@ const GO: [&str; 4] = ["go-cpu", "go-heap", "go-mutex", "go-block"];
 fn go_tool_pprof_has_the_same_rows_of_each_sample_type() {
     let Some(go) = found("go") else { return };
     let dir = tempfile::tempdir().expect("dir");
+    let mut files = GO.map(|name| data("imported").join(name).with_extension("pprof")).to_vec();
+    files.push(without_functions(&files[1], "main\\.(alloc|grow)", &dir.path().join("dropped.pprof")));
     let mut compared = 0;
-    for name in GO {
-        let file = data("imported").join(name).with_extension("pprof");
+    for file in files {
+        let name = file.display().to_string();
         let pprof = |options: &[&str]| {
             let mut command = Command::new(&go);
             command.env("HOME", dir.path()).env("PPROF_TMPDIR", dir.path()).env("PPROF_BINARY_PATH", dir.path());
@@ -109,7 +114,22 @@ fn go_tool_pprof_has_the_same_rows_of_each_sample_type() {
             compared += 1;
         }
     }
-    assert_eq!(compared, 2 + 4 + 2 + 2);
+    assert_eq!(compared, 2 + 4 + 2 + 2 + 4);
+}
+
+/// Copies a profile, and leaves out functions by a pattern (`drop_frames`).
+fn without_functions(file: &Path, pattern: &str, to: &Path) -> PathBuf {
+    let mut bytes = Vec::new();
+    let packed = std::fs::read(file).expect("read");
+    flate2::read::GzDecoder::new(packed.as_slice()).read_to_end(&mut bytes).expect("unpacked");
+    let strings = Profile::decode(bytes.as_slice()).expect("a profile").strings.len();
+    let more = Profile { strings: vec![pattern.to_owned()], ..Profile::default() };
+    bytes.extend(more.encode_to_vec());
+    // Field 7 of the profile.
+    prost::encoding::encode_key(7, prost::encoding::WireType::Varint, &mut bytes);
+    prost::encoding::encode_varint(strings as u64, &mut bytes);
+    std::fs::write(to, bytes).expect("written");
+    to.to_owned()
 }
 
 /// The figures of folded stacks, whose first frame is the thread.

@@ -12,6 +12,7 @@ mod labels;
 pub mod messages;
 mod pprof;
 mod profile;
+mod pruning;
 mod refused;
 mod speedscope;
 pub mod store;

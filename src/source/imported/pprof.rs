@@ -11,6 +11,7 @@ use super::ImportError;
 use super::labels::LabelValue;
 use super::messages::{Function, Label, Location, Mapping, Sample, ValueType};
 use super::profile::{ImportedProfile, ImportedSample, MOST_FRAMES, MOST_TEXT, NO_ID, ROOT, kind_of, unit_of};
+use super::pruning::{FramePruning, LocationFrames, StackEnd, first_shown};
 
 /// Field numbers of `message Profile`.
 mod number {
@@ -20,6 +21,8 @@ mod number {
     pub(super) const LOCATION: u64 = 4;
     pub(super) const FUNCTION: u64 = 5;
     pub(super) const STRING: u64 = 6;
+    pub(super) const DROP_FRAMES: u64 = 7;
+    pub(super) const KEEP_FRAMES: u64 = 8;
     pub(super) const DURATION: u64 = 10;
     pub(super) const COMMENT: u64 = 13;
     pub(super) const DEFAULT_SAMPLE_TYPE: u64 = 14;
@@ -130,6 +133,9 @@ struct Tables<'a> {
     locations: FxHashMap<u64, Location>,
     functions: FxHashMap<u64, i64>,
     default_type: i64,
+    /// Patterns of functions that are left out, and of those that are not.
+    dropped: i64,
+    kept: i64,
     duration: u64,
     comments: Vec<i64>,
     n_samples: usize,
@@ -164,6 +170,8 @@ impl<'a> Tables<'a> {
                 }
                 (number::STRING, Field::Bytes(value)) => tables.strings.push(value),
                 (number::DEFAULT_SAMPLE_TYPE, Field::Number(index)) => tables.default_type = index as i64,
+                (number::DROP_FRAMES, Field::Number(index)) => tables.dropped = index as i64,
+                (number::KEEP_FRAMES, Field::Number(index)) => tables.kept = index as i64,
                 (number::DURATION, Field::Number(ns)) => tables.duration = ns,
                 (number::COMMENT, Field::Number(index)) => tables.comments.push(index as i64),
                 (number::COMMENT, Field::Bytes(value)) => {
@@ -260,8 +268,9 @@ struct Reader<'a> {
     time: Option<u64>,
     /// For each value of a sample its event and the factor of its unit.
     events: Vec<(u16, u64)>,
-    /// The frames of a location, from the innermost inlined function on.
-    frames: FxHashMap<u64, Vec<u32>>,
+    /// The frames of each location.
+    frames: FxHashMap<u64, LocationFrames>,
+    pruning: Option<FramePruning>,
     program: String,
 }
 
@@ -290,22 +299,24 @@ impl<'a> Reader<'a> {
         }
         let path = tables.first_mapping.map(|index| tables.text(index)).unwrap_or_default();
         let program = path.rsplit('/').next().unwrap_or_default().to_owned();
-        Self { tables, out, faults, time, events, frames: FxHashMap::default(), program }
+        let patterns = [tables.dropped, tables.kept].map(|index| tables.text(index));
+        let pruning = FramePruning::of(&patterns[0], &patterns[1]).unwrap_or_else(|_| {
+            out.notes.push("the profile's pattern of frames to leave out cannot be read: they are shown".to_owned());
+            None
+        });
+        Self { tables, out, faults, time, events, frames: FxHashMap::default(), pruning, program }
     }
 
     fn sample(&mut self, sample: &Sample) {
         // From the leaf on; one more frame than is kept shows that the stack is cut.
         let mut path: Vec<u32> = Vec::new();
-        for id in &sample.location {
+        let first = self.first_location(&sample.location);
+        for id in sample.location.iter().skip(first) {
             if path.len() > MOST_FRAMES {
                 break;
             }
-            if !self.frames.contains_key(id) {
-                let frames = self.location(*id);
-                self.frames.insert(*id, frames);
-            }
-            let frames = self.frames.get(id).map(Vec::as_slice).unwrap_or_default();
-            path.extend(frames.iter().take(MOST_FRAMES + 1 - path.len()));
+            let room = MOST_FRAMES + 1 - path.len();
+            path.extend(self.known_location(*id).frames.iter().take(room));
         }
         let stack = path.iter().rev().fold(ROOT, |stack, frame| self.out.stack(stack, *frame));
         let (thread, labels) = self.labels(&sample.label);
@@ -322,11 +333,28 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn location(&mut self, id: u64) -> Vec<u32> {
+    /// Returns the number of a sample's first location that is shown.
+    fn first_location(&mut self, ids: &[u64]) -> usize {
+        if self.pruning.is_none() {
+            return 0;
+        }
+        let ends: Vec<StackEnd> = ids.iter().map(|id| self.known_location(*id).end).collect();
+        first_shown(ends.into_iter())
+    }
+
+    fn known_location(&mut self, id: u64) -> &LocationFrames {
+        if !self.frames.contains_key(&id) {
+            let frames = self.location(id);
+            self.frames.insert(id, frames);
+        }
+        self.frames.entry(id).or_default()
+    }
+
+    fn location(&mut self, id: u64) -> LocationFrames {
         let tables = self.tables;
         let Some(location) = tables.locations.get(&id) else {
             self.faults.dangling += 1;
-            return Vec::new();
+            return LocationFrames::default();
         };
         let mapping = tables.mappings.get(&location.mapping);
         let dso = mapping.map(|mapping| tables.text(mapping.filename)).unwrap_or_default();
@@ -340,9 +368,11 @@ impl<'a> Reader<'a> {
             if let Some((id, offset)) = id.zip(mapping.and_then(|mapping| offset_in(mapping, location.address))) {
                 self.out.unnamed.add(&dso, id, frame, CodeAddress::Offset(offset));
             }
-            return vec![frame];
+            return LocationFrames { frames: vec![frame], end: StackEnd::No };
         }
-        named.iter().map(|name| self.out.frame(name, &dso, kind_of(&dso))).collect()
+        let (left_out, end) = self.pruning.as_mut().map_or((0, StackEnd::No), |pruning| pruning.of_location(&named));
+        let frames = named[left_out..].iter().map(|name| self.out.frame(name, &dso, kind_of(&dso))).collect();
+        LocationFrames { frames, end }
     }
 
     /// Returns the thread that the labels name, and the number of the other labels.

@@ -120,6 +120,18 @@ fn values_of_pprof_are_events_and_labels_are_fields() {
     assert_eq!(open(&with_default.encode_to_vec()).expect("a profile").info.events[0].name, "alloc_space");
 }
 
+/// As `go tool pprof` shows them.
+#[test]
+fn frames_that_a_profile_leaves_out_are_not_shown() {
+    // Field 7 is the pattern: the name of an inlined function.
+    let dropped = [go_heap().encode_to_vec(), vec![7 << 3, 5]].concat();
+    assert_eq!(read(&dropped)[0], "app alloc_space main.main;main.outer 64");
+    let outer = [go_heap().encode_to_vec(), vec![7 << 3, 6]].concat();
+    assert_eq!(read(&outer)[0], "app alloc_space main.main 64");
+    let all = [go_heap().encode_to_vec(), vec![7 << 3, 4]].concat();
+    assert_eq!(read(&all), read(&go_heap().encode_to_vec()), "the outermost function stays");
+}
+
 #[test]
 fn profiles_of_a_series_are_one_with_their_times() {
     let part = |time| ProfilePart { bytes: go_heap().encode_to_vec(), time };

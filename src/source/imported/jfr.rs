@@ -25,7 +25,7 @@ const MOST_VALUES: usize = 1 << 21;
 const FEW_VALUES: u64 = 2048;
 
 /// The events whose samples are read, in the order of our events.
-const SAMPLED: [&str; 2] = ["jdk.ExecutionSample", "jdk.NativeMethodSample"];
+const SAMPLED: [&str; 3] = ["jdk.ExecutionSample", "jdk.NativeMethodSample", "jdk.CPUTimeSample"];
 
 /// Returns whether the start of a file is that of a chunk.
 pub(super) fn is_jfr(head: &[u8]) -> bool {
@@ -217,7 +217,7 @@ pub(super) fn read(file: &[u8]) -> Result<ImportedProfile, ImportError> {
             let (mut ticks, mut thread, mut trace) = (0, 0, 0);
             chunk.types.value(&mut body, ("", kind), 0, &mut |name, item| match (name, item) {
                 ("startTime", Item::Number(number)) => ticks = number,
-                ("sampledThread", Item::Number(key)) => thread = key,
+                ("sampledThread" | "eventThread", Item::Number(key)) => thread = key,
                 ("stackTrace", Item::Number(key)) => trace = key,
                 _ => {}
             })?;
@@ -233,7 +233,7 @@ pub(super) fn read(file: &[u8]) -> Result<ImportedProfile, ImportError> {
         })?;
         at = chunk.bytes.len();
     }
-    // Few recordings have samples in native code.
+    // Few recordings have samples in native code, or by CPU time (JEP 509).
     out.events.truncate(events);
     if cut > 0 {
         out.notes.push(format!(

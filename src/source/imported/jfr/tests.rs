@@ -52,6 +52,18 @@ const TYPES: &[Described] = &[
     (20, "jdk.ExecutionSample", &[("startTime", 1, ""), ("sampledThread", 15, "k"), ("stackTrace", 14, "k")]),
     (21, "jdk.NativeMethodSample", &[("startTime", 1, ""), ("sampledThread", 15, "k"), ("stackTrace", 14, "k")]),
     (22, "jdk.Other", &[("startTime", 1, "")]),
+    (
+        23,
+        "jdk.CPUTimeSample",
+        &[
+            ("startTime", 1, ""),
+            ("eventThread", 15, "k"),
+            ("stackTrace", 14, "k"),
+            ("failed", 2, ""),
+            ("samplingPeriod", 1, ""),
+            ("biased", 2, ""),
+        ],
+    ),
 ];
 
 fn text(out: &mut Vec<u8>, encoding: u8, text: &str) {
@@ -142,6 +154,9 @@ fn chunk(types: &[Described], samples: &[[u64; 4]]) -> Vec<u8> {
     for [kind, ticks, thread, stack] in samples {
         let mut body = Vec::new();
         ints(&mut body, &[*ticks, *thread, *stack]);
+        if *kind == 23 {
+            ints(&mut body, &[0, 10, 0]);
+        }
         event(&mut events, *kind, &body);
     }
     event(&mut events, 22, &[7]);
@@ -191,6 +206,9 @@ fn samples_of_all_chunks() {
     let all = lines(&two).expect("a recording");
     assert_eq!(all[0], "[unknown] -1 jdk.ExecutionSample  900");
     assert_eq!(all[1], "worker 4711 jdk.NativeMethodSample app.Main.main 1000");
+    // Samples by CPU time since JDK 25.
+    let by_cpu_time = lines(&chunk(TYPES, &[[23, 600, 1, 2]])).expect("a recording");
+    assert_eq!(by_cpu_time, ["worker 4711 jdk.CPUTimeSample app.Main.main 1100"]);
     assert!(matches!(lines(&chunk(TYPES, &[])), Err(ImportError::Lacks(_))));
 }
 

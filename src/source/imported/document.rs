@@ -39,6 +39,9 @@ pub(super) fn read(bytes: &[u8]) -> Result<ImportedProfile, ImportError> {
     if has("nodes") {
         return v8::read(parse(bytes)?);
     }
+    if has("head") && has("timestamps") {
+        return heapprofile::read_cpu(bytes);
+    }
     if has("head") {
         return heapprofile::read(bytes);
     }

@@ -1,6 +1,8 @@
-//! V8's `.heapprofile`: a tree of calls with the bytes that each allocated. Its nesting is as deep as the stacks, so it
-//! is read without recursion.
+//! V8's profiles of nested nodes: `.heapprofile`, a tree of calls with the bytes that each allocated, and CPU profiles as
+//! Chrome wrote them until 2016 and the package v8-profiler still writes them. The nesting is as deep as the stacks, so
+//! it is read without recursion.
 
+use rustc_hash::FxHashMap;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -14,34 +16,101 @@ use super::v8::CallFrame;
 /// A node whose members are being read.
 #[derive(Default)]
 struct OpenNode {
-    stack: u32,
-    size: f64,
     /// The depth of its braces.
     depth: usize,
+    frame: CallFrame,
+    /// Known when its children begin, or at its end.
+    stack: Option<u32>,
+    id: u64,
+    /// Its bytes or hits.
+    weight: f64,
 }
 
-/// A walk over JSON: nodes are read at their members, in any order except that `callFrame` precedes `children`.
+/// A node that was read.
+struct EndedNode {
+    stack: u32,
+    id: u64,
+    weight: u64,
+}
+
+/// A walk over JSON: nodes are read at their members, in any order except that those of the function precede `children`.
 struct Walk<'a> {
     bytes: &'a [u8],
     at: usize,
     depth: usize,
     open: Vec<OpenNode>,
-    out: ImportedProfile,
-    thread: u32,
+    ended: Vec<EndedNode>,
+    out: &'a mut ImportedProfile,
+}
+
+/// The members of a CPU profile outside of its tree.
+#[derive(Deserialize)]
+struct NodeSamples {
+    /// The ids of nodes.
+    #[serde(default)]
+    samples: Vec<u64>,
+    /// When each was taken, in microseconds; the last is the end.
+    #[serde(default)]
+    timestamps: Vec<f64>,
 }
 
 pub(super) fn read(bytes: &[u8]) -> Result<ImportedProfile, ImportError> {
     let mut out =
         ImportedProfile::new("V8 heap profile: the period of a sample is the size that its function allocated");
     out.event("size", EventUnit::Bytes, false);
+    let nodes = nodes(bytes, &mut out)?;
+    add_weights(&nodes, &mut out)?;
+    Ok(out)
+}
+
+/// Reads a CPU profile of nested nodes.
+pub(super) fn read_cpu(bytes: &[u8]) -> Result<ImportedProfile, ImportError> {
+    let mut out = ImportedProfile::new("V8 CPU profile: the period of a sample is the time until the next");
+    let NodeSamples { samples, timestamps } = serde_json::from_slice(bytes)?;
+    let nodes = nodes(bytes, &mut out)?;
+    if samples.is_empty() || timestamps.len() < samples.len() {
+        out.event("hits", EventUnit::Count, false);
+        add_weights(&nodes, &mut out)?;
+        return Ok(out);
+    }
+    out.event("cpu", EventUnit::Nanoseconds, true);
+    let stacks: FxHashMap<u64, u32> = nodes.iter().map(|node| (node.id, node.stack)).collect();
     let thread = out.thread("javascript", NO_ID, NO_ID);
-    let mut walk = Walk { bytes, at: 0, depth: 0, open: Vec::new(), out, thread };
+    let mut unknown = 0u64;
+    for (at, (node, time)) in samples.iter().zip(&timestamps).enumerate() {
+        let Some(stack) = stacks.get(node).copied() else {
+            unknown += 1;
+            continue;
+        };
+        let span = timestamps.get(at + 1).map_or(0.0, |next| next - time);
+        let (time, period) = (rounded(time * 1000.0), rounded(span * 1000.0));
+        out.add(ImportedSample { time, period, stack, thread, event: 0, labels: NO_LABELS });
+    }
+    if unknown > 0 {
+        out.notes.push(format!("{unknown} samples were left out: their nodes are missing in the file"));
+    }
+    if out.len() == 0 { Err(ImportError::Lacks("samples")) } else { Ok(out) }
+}
+
+/// Adds a sample without a time for each node that has a weight.
+fn add_weights(nodes: &[EndedNode], out: &mut ImportedProfile) -> Result<(), ImportError> {
+    let thread = out.thread("javascript", NO_ID, NO_ID);
+    for node in nodes.iter().filter(|node| node.weight > 0) {
+        let (period, stack) = (node.weight, node.stack);
+        out.add(ImportedSample { time: 0, period, stack, thread, event: 0, labels: NO_LABELS });
+    }
+    if out.len() == 0 { Err(ImportError::Lacks("samples")) } else { Ok(()) }
+}
+
+/// Returns the nodes of a file in the order of their ends.
+fn nodes(bytes: &[u8], out: &mut ImportedProfile) -> Result<Vec<EndedNode>, ImportError> {
+    let mut walk = Walk { bytes, at: 0, depth: 0, open: Vec::new(), ended: Vec::new(), out };
     walk.run()?;
     if walk.depth > 0 {
         // The parser of values reports where the file ends.
         serde::de::IgnoredAny::deserialize(&mut serde_json::Deserializer::from_slice(&bytes[bytes.len()..]))?;
     }
-    if walk.out.len() == 0 { Err(ImportError::Lacks("samples")) } else { Ok(walk.out) }
+    Ok(walk.ended)
 }
 
 impl Walk<'_> {
@@ -69,21 +138,18 @@ impl Walk<'_> {
     /// Reads the member of a node whose name is at these offsets, if it is one.
     fn member(&mut self, start: usize, end: usize) -> Result<(), ImportError> {
         let rest = self.bytes.get(self.at..).unwrap_or_default().trim_ascii_start();
-        if !rest.starts_with(b":") {
+        // Nodes are inside of the object.
+        if !rest.starts_with(b":") || self.depth < 2 {
             return Ok(());
         }
         let value = self.bytes.len() - rest.len() + 1;
         match &self.bytes[start..end] {
-            b"callFrame" => {
-                let frame: CallFrame = self.value(value)?;
-                let parent =
-                    self.open.iter().rev().find(|node| node.depth < self.depth).map_or(ROOT, |node| node.stack);
-                let stack = frame.called_from(parent, &mut self.out);
-                let depth = self.depth;
-                self.node().stack = stack;
-                self.node().depth = depth;
-            }
-            b"selfSize" => self.node().size = self.value(value)?,
+            b"callFrame" => self.node().frame = self.value(value)?,
+            b"functionName" => self.node().frame.function_name = self.value(value)?,
+            b"url" => self.node().frame.url = self.value(value)?,
+            b"id" => self.node().id = self.value(value)?,
+            b"selfSize" | b"hitCount" => self.node().weight = self.value(value)?,
+            b"children" => _ = self.stack(),
             _ => {}
         }
         Ok(())
@@ -106,14 +172,27 @@ impl Walk<'_> {
         &mut self.open[last]
     }
 
+    /// Returns the stack of the node at the current depth.
+    fn stack(&mut self) -> u32 {
+        self.node();
+        let last = self.open.len() - 1;
+        if let Some(stack) = self.open[last].stack {
+            return stack;
+        }
+        let parent = last.checked_sub(1).and_then(|parent| self.open[parent].stack).unwrap_or(ROOT);
+        let stack = self.open[last].frame.called_from(parent, self.out);
+        self.open[last].stack = Some(stack);
+        stack
+    }
+
     /// Ends the node whose braces end here.
     fn close(&mut self) {
-        let Some(node) = self.open.pop_if(|node| node.depth >= self.depth) else { return };
-        let period = rounded(node.size);
-        if period > 0 {
-            let (stack, thread) = (node.stack, self.thread);
-            self.out.add(ImportedSample { time: 0, period, stack, thread, event: 0, labels: NO_LABELS });
+        if self.open.last().is_none_or(|node| node.depth < self.depth) {
+            return;
         }
+        let stack = self.stack();
+        let Some(node) = self.open.pop() else { return };
+        self.ended.push(EndedNode { stack, id: node.id, weight: rounded(node.weight) });
     }
 }
 

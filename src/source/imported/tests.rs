@@ -203,6 +203,28 @@ fn heap_profiles_of_v8_as_deep_as_they_are() {
     assert!(matches!(open(&deep.as_bytes()[..deep.len() / 2]), Err(ImportError::Json(_))));
 }
 
+/// CPU profiles of the package v8-profiler.
+#[test]
+fn cpu_profiles_of_nested_nodes() {
+    let node = |name: &str, id: u64, hits: u64, children: &str| {
+        format!(
+            r#"{{"functionName":"{name}","url":"u","lineNumber":0,"id":{id},"scriptId":0,"hitCount":{hits},"children":[{children}]}}"#
+        )
+    };
+    let tree = node("(root)", 1, 0, &node("a", 2, 1, &[node("b", 3, 2, ""), node("", 4, 0, "")].join(",")));
+    let timed = format!(r#"{{"head":{tree},"startTime":1,"samples":[2,3,3,9],"timestamps":[10,20,50.5,60,70]}}"#);
+    let expected =
+        ["javascript cpu a 10000 at 10000", "javascript cpu a;b 30500 at 20000", "javascript cpu a;b 9500 at 50500"];
+    assert_eq!(read(timed.as_bytes()), expected);
+    assert_eq!(open(timed.as_bytes()).expect("a profile").info.notes.len(), 1);
+    let hits = format!(r#"{{"head":{tree},"timestamps":[]}}"#);
+    assert_eq!(read(hits.as_bytes()), ["javascript hits a;b 2", "javascript hits a 1"]);
+    let deep = (0..3000).fold(String::new(), |inner, id| node("f", id + 2, 0, &inner));
+    let deep = format!(r#"{{"head":{deep},"samples":[2],"timestamps":[0,1]}}"#);
+    assert_eq!(read(deep.as_bytes())[0].matches('f').count(), 3000);
+    assert!(matches!(open(&deep.as_bytes()[..deep.len() - 1]), Err(ImportError::Json(_))));
+}
+
 #[test]
 fn speedscopes_samples_and_events() {
     let text = r#"{"$schema":"https://www.speedscope.app/file-format-schema.json","shared":{"frames":[{"name":"a"},{"name":"b","file":"/lib/b"}]},"profiles":[

@@ -38,13 +38,11 @@ struct Node {
 }
 
 /// `Runtime.CallFrame` of the DevTools protocol.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub(super) struct CallFrame {
-    #[serde(default)]
-    function_name: String,
-    #[serde(default)]
-    url: String,
+    pub(super) function_name: String,
+    pub(super) url: String,
 }
 
 impl CallFrame {

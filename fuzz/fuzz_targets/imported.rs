@@ -9,6 +9,7 @@ use perfprof_tui::source::imported::{self, ImportedSource};
 use perfprof_tui::symbols::SymbolOptions;
 
 fuzz_target!(|bytes: &[u8]| {
+    let _ = imported::refused(bytes);
     let Some(format) = imported::sniff(bytes) else { return };
     let Ok(mut source) = ImportedSource::read("profile".into(), format, bytes) else { return };
     let options = SymbolOptions { live: false, kallsyms: None, ..SymbolOptions::live() };

@@ -36,3 +36,13 @@ fn lists_of_events_without_descriptions() {
     assert_eq!(names(&whole), names(&short));
     assert!(short.len() < whole.len() && names(&short).contains(&Some("cpu-clock".to_owned())), "{short}");
 }
+
+/// perf 7's spelling of deferred chains.
+#[test]
+fn deferred_chains_are_requested_as_in_perf() {
+    let code = |way: &str| {
+        let output = program().args(["record", "--dry-run", "--call-graph", way, "--", "true"]).output();
+        output.expect("runs").status.code()
+    };
+    assert_eq!(["fp", "fp,defer", "tables,defer", "fp,deferred"].map(code), [Some(0), Some(0), Some(2), Some(2)]);
+}

@@ -205,6 +205,7 @@ impl More {
             kernel_chains_only: self.kernel_callchains,
             user_chains_only: self.user_callchains,
             deferred: false,
+            defers_fp: false,
             switches: self.switch_events,
             namespaces: self.namespaces,
             no_bpf: self.no_bpf_event,

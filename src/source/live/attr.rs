@@ -59,6 +59,8 @@ pub struct Extras {
     /// User chains in records of their own, by the kernel when a thread returns to user code (6.19): only for recordings,
     /// because a sample waits for its chain.
     pub(crate) deferred: bool,
+    /// Whether they are also used if frame pointers were requested by name.
+    pub(crate) defers_fp: bool,
     /// Records of each context switch, and of namespaces.
     pub(crate) switches: bool,
     pub(crate) namespaces: bool,

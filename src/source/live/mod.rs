@@ -157,7 +157,9 @@ impl LiveSource {
         let sees_all = config.events.iter().any(|event| event.machine_wide);
         let pages = config.pages.unwrap_or_else(|| attr::ring_pages(config.rate, &config.events, chains));
         // Frame pointers that were requested by name are recorded as every reader expects them.
-        let defers = config.extras.deferred && requested != chains && note.is_some();
+        let is_replaced = requested != chains && note.is_some();
+        let is_requested = config.extras.defers_fp && chains == CallGraph::Fp;
+        let defers = config.extras.deferred && (is_replaced || is_requested);
         let common = CommonAttrs {
             rate: config.rate,
             chains,

@@ -115,6 +115,11 @@ fn prepare(args: &mut RecordArgs) -> anyhow::Result<()> {
         return Err(usage(format!("-k {clock}: only CLOCK_MONOTONIC is supported")));
     }
     sampling.extras = more.extras();
+    // perf 7's spelling; kernels before 6.19 record plain chains.
+    if sampling.call_graph == "fp,defer" {
+        "fp".clone_into(&mut sampling.call_graph);
+        sampling.extras.defers_fp = true;
+    }
     sampling.grouped = more.group;
     sampling.no_samples = more.no_samples;
     if more.off_cpu {

@@ -18,6 +18,7 @@ pub(crate) const COMMON: CommonAttrs = CommonAttrs {
         kernel_chains_only: false,
         user_chains_only: false,
         deferred: false,
+        defers_fp: false,
         switches: false,
         namespaces: false,
         no_bpf: false,

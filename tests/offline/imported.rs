@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::TcpListener;
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 
 use perfprof_tui::source::imported::messages::{Location, Mapping, Profile, Sample, ValueType};
 use prost::Message;
 
-use crate::common::{data, program, run};
+use crate::common::{copy_program, data, is_root, program, run};
 
 fn imported(name: &str) -> PathBuf {
     data("imported").join(name)
@@ -123,7 +124,7 @@ fn node_profiles_have_their_sums() {
 /// Our exports are read again with the same figures.
 #[test]
 fn exports_are_read_again() {
-    let folded = |file: &std::path::Path, event: &str| {
+    let folded = |file: &Path, event: &str| {
         let mut command = program();
         command.arg("export").arg(file).args(["--event", event, "--to", "folded", "-o", "-"]);
         let text = String::from_utf8(run(&mut command).stdout).expect("utf8");
@@ -221,27 +222,51 @@ fn two_profiles_are_compared() {
 const SPIN: &str = "6c6e4bd86fc91ee478d02a4638a35c48da1e7b5d";
 const SPIN_NOPIE: &str = "2abece7344fc340027115f39fc0e371a851863cc";
 
-/// A profile as samply writes it: names are those of addresses, relative to the first segment of each file.
-#[test]
-fn addresses_have_the_names_of_files_with_their_build_ids() {
-    let dir = tempfile::tempdir().expect("dir");
-    let path = dir.path().join("samply.json");
-    let lib = |name: &str, id: &str| format!(r#"{{"path":"{}","codeId":"{id}"}}"#, data("bin").join(name).display());
-    let libs = [lib("spin", SPIN), lib("spin-nopie", SPIN_NOPIE), lib("deep", SPIN)].join(",");
+/// Writes a profile as samply does: with addresses relative to the first segments of programs, here of three samples.
+fn samply(path: &Path, libs: [(PathBuf, &str); 3]) {
+    let libs = libs.map(|(lib, id)| format!(r#"{{"path":"{}","codeId":"{id}"}}"#, lib.display())).join(",");
     let text = format!(
         r#"{{"meta":{{"preprocessedProfileVersion":49}},"libs":[{libs}],"threads":[{{"name":"t",
             "samples":{{"stack":[0,1,2],"time":[1,2,3]}},"stackTable":{{"prefix":[null,null,null],"frame":[0,1,2]}},
             "frameTable":{{"func":[0,1,2]}},"funcTable":{{"name":[0,1,0],"resource":[0,1,2]}},
             "resourceTable":{{"lib":[0,1,2]}},"stringArray":["0x1204","0x11f4"]}}]}}"#
     );
-    std::fs::write(&path, text).expect("written");
-    let rows = periods(path.to_str().expect("utf-8"), "samples", &[]);
+    std::fs::write(path, text).expect("written");
+}
+
+#[test]
+fn addresses_have_the_names_of_files_with_their_build_ids() {
+    let dir = tempfile::tempdir().expect("dir");
+    let path = dir.path().join("samply.json");
+    let bin = |name: &str| data("bin").join(name);
     // One of the files is another build.
+    samply(&path, [(bin("spin"), SPIN), (bin("spin-nopie"), SPIN_NOPIE), (bin("deep"), SPIN)]);
+    let rows = periods(path.to_str().expect("utf-8"), "samples", &[]);
     let expected = [("", 3), ("0x1204", 1), ("burn_alpha", 2)].map(|(name, n)| (name.to_owned(), n));
     assert_eq!(rows, BTreeMap::from(expected));
     let output = run(program().arg("report").arg(&path));
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("bin/deep") && said.contains(SPIN) && !said.contains("bin/spin"), "{said}");
+}
+
+/// The owner of a profile chooses the files that are read, so they must be readable for this user.
+#[test]
+fn a_profile_names_files_for_its_owner_alone() {
+    needs!(is_root());
+    let dir = tempfile::tempdir().expect("dir");
+    let mode = |path: &Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("changed");
+    };
+    let (path, own) = (dir.path().join("samply.json"), dir.path().join("spin"));
+    copy_program(data("bin/spin"), &own);
+    samply(&path, [(own.clone(), SPIN), (data("bin/deep"), SPIN), (data("bin/forker"), SPIN)]);
+    std::os::unix::fs::chown(&path, Some(65534), Some(65534)).expect("owned");
+    mode(dir.path(), 0o755);
+    let names = || periods(path.to_str().expect("utf-8"), "samples", &[]).get("burn_alpha").copied();
+    mode(&own, 0o600);
+    assert_eq!(names(), None);
+    mode(&own, 0o644);
+    assert_eq!(names(), Some(1));
 }
 
 /// The same in pprof, whose addresses are those of the process.

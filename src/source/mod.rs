@@ -17,6 +17,7 @@ use crate::perfdata::build_ids::IdentifiedFile;
 use crate::perfdata::read::Recording;
 use crate::session::hosts::PerHost;
 use crate::session::{EndReason, Origin};
+use crate::symbols::SymbolOptions;
 use crate::symbols::door::TrustedUids;
 use crate::symbols::shipped::ShippedTables;
 
@@ -254,6 +255,9 @@ pub trait Source: Send {
     fn given(&self) -> PerHost<Arc<ShippedTables>> {
         PerHost::default()
     }
+
+    /// Learns where functions are found, before the first batch: profiles without functions name their addresses.
+    fn name_addresses(&mut self, _options: &SymbolOptions) {}
 
     /// Changes the source; the message says what was done, or why it failed.
     fn control(&mut self, control: &Control) -> Result<String, String> {

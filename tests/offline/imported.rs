@@ -247,6 +247,16 @@ fn addresses_have_the_names_of_files_with_their_build_ids() {
     let output = run(program().arg("report").arg(&path));
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("bin/deep") && said.contains(SPIN) && !said.contains("bin/spin"), "{said}");
+    // A directory with the files of another machine.
+    let elsewhere = |name: &str| Path::new("/elsewhere").join(name);
+    samply(&path, [(elsewhere("spin"), SPIN), (elsewhere("spin-nopie"), SPIN_NOPIE), (elsewhere("deep"), SPIN)]);
+    let root = dir.path().join("root");
+    std::fs::create_dir_all(root.join("elsewhere")).expect("made");
+    for name in ["spin", "spin-nopie", "deep"] {
+        copy_program(bin(name), root.join("elsewhere").join(name));
+    }
+    let there = periods(path.to_str().expect("utf-8"), "samples", &["--symfs", root.to_str().expect("utf-8")]);
+    assert_eq!(there, rows);
 }
 
 /// The owner of a profile chooses the files that are read, so they must be readable for this user.

@@ -87,6 +87,10 @@ impl<F: FnMut(&mut Batch) + Send> Source for ObservedSource<F> {
         self.source.given()
     }
 
+    fn name_addresses(&mut self, options: &SymbolOptions) {
+        self.source.name_addresses(options);
+    }
+
     fn stop(&mut self) {
         self.source.stop();
     }
@@ -134,7 +138,7 @@ pub(crate) fn open_silently(args: &RecordingArgs, no_demangle: bool) -> anyhow::
             Box::new(ObservedSource { source, tell })
         }
     };
-    let source: Box<dyn Source> = match &args.names.containers {
+    let mut source: Box<dyn Source> = match &args.names.containers {
         Some(path) => {
             let mut told = Some(containers::read(path)?);
             let tell = move |batch: &mut Batch| {
@@ -156,6 +160,7 @@ pub(crate) fn open_silently(args: &RecordingArgs, no_demangle: bool) -> anyhow::
     let complaint = complaint.filter(|_| names_are_needed);
     symbols.given = source.given();
     symbols.times = recorded_times(source.info(), &paths);
+    source.name_addresses(&symbols);
     let fetched_name = fetched.iter().find(|one| one.at == 0).map(|one| one.name.clone());
     let name = fetched_name.or_else(|| paths.first().map(|path| path.display().to_string())).unwrap_or_default();
     Ok((Opened { source, symbols, name, _unpacked: unpacked }, complaint))

@@ -24,6 +24,7 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use crate::event::format::Format;
+use crate::kernel::identity::Identity;
 use crate::lang::counted;
 use crate::perfdata::features::bit;
 use crate::session::{EndReason, Origin};
@@ -132,6 +133,8 @@ impl ImportedSource {
     pub fn of_series(name: String, parts: &[ProfilePart]) -> Result<Self, ImportError> {
         let profile = pprof::read(parts.iter().map(|part| (part.bytes.as_slice(), part.time)))?;
         let mut source = Self::new(name, profile)?;
+        // Writers of the store may name files.
+        source.info.authors.add(Identity::nobody());
         if let Some(first) = parts.iter().find_map(|part| part.time) {
             // Their clock is the wall clock.
             let clock = [0, first, first].map(u64::to_le_bytes).concat();
@@ -149,13 +152,6 @@ impl ImportedSource {
     /// Adds a note for the user about opening it.
     pub fn note(&mut self, text: String) {
         self.info.notes.push(text);
-    }
-
-    /// Names addresses by this machine's files, which are opened with the rights of the profile's authors, too.
-    pub(super) fn name_addresses(&mut self) {
-        let authors = self.info.authors.clone();
-        let options = SymbolOptions { live: false, same_kernel: false, authors, ..SymbolOptions::of_user() };
-        self.info.notes.extend(self.profile.name_addresses(&options));
     }
 
     fn new(name: String, mut profile: ImportedProfile) -> Result<Self, ImportError> {
@@ -189,6 +185,10 @@ impl Source for ImportedSource {
 
     fn stop(&mut self) {
         self.stopped = true;
+    }
+
+    fn name_addresses(&mut self, options: &SymbolOptions) {
+        self.info.notes.extend(self.profile.name_addresses(options));
     }
 
     fn next(&mut self, batch: &mut Batch) -> Result<Progress, SourceError> {

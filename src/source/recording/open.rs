@@ -69,7 +69,6 @@ pub fn open_as(
             }
             Kind::Imported(mut source) => {
                 source.info.authors = authors;
-                source.name_addresses();
                 return Ok(source);
             }
         }

@@ -323,6 +323,29 @@ fn shares_add_up_and_the_graph_agrees() {
     assert_eq!(number(of(&panels, "Wakers of what waits for work"), 0, "blocked_ns"), 100.0 * MS as f64);
 }
 
+/// PostgreSQL waits for a row in epoll_wait, and InnoDB at a condition variable: `waits` shows time as waiting for work
+/// only if something outside the program ends the wait.
+#[test]
+fn the_parts_of_a_thread_follow_the_ends_of_its_waits() {
+    const QUEUE: &[&str] = &["main", "take", "pthread_cond_wait", "__x64_sys_futex_[k]", "futex_do_wait_[k]"];
+    let parts = |functions: &[&str], end: fn(&mut Stage, u64)| {
+        let mut stage = sched("waits", &[]);
+        stage.plain(3, "cpu-clock");
+        sleeps(&mut stage, MS, SERVER, 1, functions);
+        end(&mut stage, 101 * MS);
+        let panels = stage.panels();
+        let table = of(&panels, "Threads");
+        let row = (0..rows(table).ids.len()).find(|row| text(table, *row, "comm") == "server").expect("a row");
+        ["work_ns", "each_other_ns", "active_ns"].map(|part| number(table, row, part) / MS as f64)
+    };
+    for functions in [POLL, QUEUE] {
+        assert_eq!(parts(functions, |stage, at| wakes(stage, at, WORKER, 0, UNLOCK, SERVER)), [0.0, 100.0, 100.0]);
+        assert_eq!(parts(functions, |stage, at| wakes(stage, at, CLIENT, 0, SEND, SERVER)), [100.0, 0.0, 0.0]);
+        assert_eq!(parts(functions, |stage, at| wakes(stage, at, CLIENT, HARDIRQ, TIMER, SERVER)), [100.0, 0.0, 0.0]);
+        assert_eq!(parts(functions, |stage, at| _ = stage.until(at)), [100.0, 0.0, 0.0]);
+    }
+}
+
 /// The row of waits for work is shown after all that may have delayed work, unless that is a trifle.
 #[test]
 fn waits_for_work_come_after_what_may_have_delayed_work() {

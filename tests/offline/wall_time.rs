@@ -136,7 +136,7 @@ fn sleeps_are_those_of_offcpu() {
             }
         }
         let panels = waits.panels();
-        let columns = ["lock_ns", "disk_ns", "stopped_ns", "work_ns", "other_ns"];
+        let columns = ["lock_ns", "disk_ns", "stopped_ns", "work_ns", "other_ns", "each_other_ns"];
         let slept: f64 = ["victim", "hog"].iter().flat_map(|thread| times(&panels, thread, &columns)).sum();
         let blocked = offcpu.panels();
         let blocked = of(&blocked, "Blocked");
@@ -144,7 +144,7 @@ fn sleeps_are_those_of_offcpu() {
         let expected: f64 = (0..alone).map(|row| number(blocked, row, "blocked_ns") / MS as f64).sum();
         assert_eq!(slept, expected, "{}", blocked.to_text());
         if !reset {
-            assert_eq!(times(&panels, "victim", &columns), [8.0, 16.0, 49.0, 0.0, 0.0]);
+            assert_eq!(times(&panels, "victim", &columns), [8.0, 16.0, 49.0, 0.0, 0.0, 0.0]);
             let run = times(&panels, "victim", &["unsampled_ns", "runnable_ns", "unknown_ns", "wall_ns"]);
             assert_eq!(run, [9.00001, 7.99999, 0.0, 90.0]);
         }

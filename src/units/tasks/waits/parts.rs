@@ -23,6 +23,7 @@ pub(super) enum TimePart {
     Local,
     Memory,
     Other,
+    EachOther,
     Timer,
     Child,
     Work,
@@ -31,7 +32,7 @@ pub(super) enum TimePart {
 }
 
 /// The number of parts.
-pub(super) const PARTS: usize = 17;
+pub(super) const PARTS: usize = 18;
 
 impl TimePart {
     /// All parts in order of their numbers: the column's name and title, and the label.
@@ -48,6 +49,7 @@ impl TimePart {
         (Self::Local, "local_ns", "Pipe", "pipe or socket of this machine"),
         (Self::Memory, "memory_ns", "Memory", "memory"),
         (Self::Other, "other_ns", "Other", "other sleep"),
+        (Self::EachOther, "each_other_ns", "Peers", "woken by each other"),
         (Self::Timer, "timer_ns", "Timer", "timer"),
         (Self::Child, "child_ns", "Child", "child"),
         (Self::Work, "work_ns", "Work", "waiting for work"),
@@ -272,11 +274,12 @@ impl TimePart {
                     Self::Network
                 }
             }
-            (_, SleepPlace::Queue | SleepPlace::Work) => Self::Work,
-            (_, SleepPlace::Futex) => match class {
+            // Programs also wait for locks there: PostgreSQL for a row in epoll_wait, InnoDB at a condition variable.
+            (_, SleepPlace::Queue | SleepPlace::Work | SleepPlace::Futex) => match class {
                 WaitClass::Work => Self::Work,
-                WaitClass::Held => Self::Lock,
-                WaitClass::EachOther | WaitClass::Broken => Self::Other,
+                WaitClass::Held if place == SleepPlace::Futex => Self::Lock,
+                WaitClass::EachOther => Self::EachOther,
+                WaitClass::Held | WaitClass::Broken => Self::Other,
             },
             (_, SleepPlace::Unknown) => match (cause, class) {
                 (Some(Cause::Disk(_)), _) => Self::Disk,
@@ -309,7 +312,9 @@ mod tests {
         let nic = Some(Cause::Network { sends: true });
         for (stack, sleep, class, cause, part) in [
             (&format!("{futex} < __lll_lock_wait < pthread_mutex_lock")[..], S, EachOther, TASK, P::Lock),
-            (&format!("{futex} < pthread_cond_wait"), S, EachOther, TASK, P::Work),
+            (&format!("{futex} < pthread_cond_wait"), S, EachOther, TASK, P::EachOther),
+            (&format!("{futex} < pthread_cond_wait"), S, Work, None, P::Work),
+            (&format!("{futex} < pthread_cond_wait"), S, Held, TASK, P::Other),
             (&format!("{futex} < __pthread_clockjoin_ex"), S, EachOther, TASK, P::Child),
             (&format!("{futex} < [broken]"), S, Work, None, P::Work),
             ("rwsem_down_read_slowpath_[k] < down_read_[k] < exc_page_fault_[k]", D, Held, TASK, P::Lock),
@@ -322,7 +327,9 @@ mod tests {
             ("anon_pipe_read_[k] < vfs_read_[k] < __x64_sys_read_[k] < read", S, EachOther, TASK, P::Local),
             ("do_nanosleep_[k] < hrtimer_nanosleep_[k] < __x64_sys_clock_nanosleep_[k]", S, Work, None, P::Timer),
             ("do_wait_[k] < kernel_wait4_[k] < __x64_sys_wait4_[k] < wait4", S, Held, TASK, P::Child),
-            ("ep_poll_[k] < do_epoll_wait_[k] < __x64_sys_epoll_wait_[k]", S, EachOther, TASK, P::Work),
+            ("ep_poll_[k] < do_epoll_wait_[k] < __x64_sys_epoll_wait_[k]", S, EachOther, TASK, P::EachOther),
+            ("ep_poll_[k] < do_epoll_wait_[k] < __x64_sys_epoll_wait_[k]", S, Work, nic, P::Work),
+            ("ep_poll_[k] < do_epoll_wait_[k] < __x64_sys_epoll_wait_[k]", S, Broken, None, P::Other),
             ("do_signal_stop_[k] < get_signal_[k]", Sleep::Stopped, Held, TASK, P::Stopped),
             ("worker_thread_[k] < kthread_[k]", Sleep::Idle, Work, TASK, P::Work),
             ("some_driver_wait_[k] < __x64_sys_ioctl_[k]", D, Held, Some(Cause::OtherCpu), P::Other),
@@ -335,7 +342,7 @@ mod tests {
         let bare = SleepPlace::of(&FrameName::parse_all("futex_[k]"));
         assert_eq!(bare, SleepPlace::Futex);
         let parts = [Work, Held, EachOther, Broken].map(|class| P::of_sleep(S, class, None, bare));
-        assert_eq!(parts, [P::Work, P::Lock, P::Other, P::Other]);
+        assert_eq!(parts, [P::Work, P::Lock, P::EachOther, P::Other]);
     }
 
     #[test]
@@ -356,6 +363,6 @@ mod tests {
             assert_eq!((*part as usize, TimePart::of_id(at as u64)), (at, Some(*part)));
         }
         assert_eq!(TimePart::of_id(PARTS as u64), None);
-        assert!(TimePart::Other.is_active() && !TimePart::Timer.is_active() && !TimePart::Unknown.is_active());
+        assert!(TimePart::EachOther.is_active() && !TimePart::Timer.is_active() && !TimePart::Unknown.is_active());
     }
 }

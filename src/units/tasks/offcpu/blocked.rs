@@ -1,6 +1,7 @@
 //! The time in which threads are blocked, by place and waker. Units that divide the time of threads share it, so that
 //! their figures agree.
 
+mod spot_facts;
 pub(crate) mod waits;
 
 use rustc_hash::FxHashMap;

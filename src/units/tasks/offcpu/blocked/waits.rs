@@ -14,6 +14,7 @@ use crate::units::kit::waits::classes::{Sleep, WaitClass, WaitEnd, WaitPlace};
 use crate::units::kit::waits::sleep;
 use crate::units::kit::waits::wakers::Cause;
 
+use super::spot_facts::SpotFacts;
 use super::{Away, BlockedTime};
 
 /// A blocked task and its place by name; also used for wakers.
@@ -80,18 +81,6 @@ pub(crate) struct Wait {
     pub(crate) under_way: Option<UnderWay>,
 }
 
-#[derive(Clone, Debug, Default)]
-struct SpotFacts {
-    call: Arc<str>,
-    is_broken: bool,
-    /// Whether the stack has only kernel functions.
-    is_of_kernel: bool,
-    /// Whether the thread sleeps until its own timer expires.
-    is_of_timer: bool,
-    /// Whether the thread is a worker without work.
-    is_idle_worker: bool,
-}
-
 /// Spots from /proc, and a cache of facts about stacks.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Places {
@@ -141,20 +130,7 @@ impl Places {
 
     fn facts(&mut self, at: &Moment<'_>, spot: Spot) -> SpotFacts {
         match spot {
-            Spot::Stack(stack) => self.facts.get(at, stack, || {
-                let frames = at.frames(stack);
-                // A library without frame pointers may end a stack at its first function, so that it looks complete.
-                let user = frames.iter().filter(|name| !name.kind.is_kernel()).count();
-                let is_cut = frames.first().is_none_or(|name| name.kind == DsoKind::Cut);
-                let is_of_kernel = user == 0 && !frames.is_empty();
-                SpotFacts {
-                    call: sleep::served(&frames),
-                    is_broken: is_cut || user == 1,
-                    is_of_kernel,
-                    is_of_timer: sleep::is_of_timer(&frames),
-                    is_idle_worker: sleep::is_idle_worker(&frames),
-                }
-            }),
+            Spot::Stack(stack) => self.facts.get(at, stack, || SpotFacts::of(&at.frames(stack))),
             Spot::Told(told) => {
                 let call = self.told.get(told).map(|[_, call, _]| call).filter(|call| !call.is_empty());
                 let call = call.or_else(|| self.words(told).next()).cloned().unwrap_or_default();
@@ -266,7 +242,7 @@ impl BlockedTime {
             Spot::Told(told) => self.places.line(told),
         };
         let is_told = matches!(sleeper.spot, Spot::Told(_));
-        let judged = (thread, if facts.is_broken || is_told { facts.call.clone() } else { line.clone() });
+        let judged = (thread, if facts.is_broken || is_told { facts.call.clone() } else { facts.place(&line) });
         let (end, waker) = (WaitEnd::Open, ("none yet".into(), "".into()));
         let (cause, by, own_waker, stats, under_way) = (None, None, None, Stats::default(), None);
         Raw { thread, sleeper, line, judged, facts, end, cause, waker, own_waker, by, stats, under_way }
@@ -310,7 +286,7 @@ impl BlockedTime {
 impl Raw {
     fn place(&self) -> Option<ProgramPlace> {
         let is_known = !self.facts.is_broken && matches!(self.sleeper.spot, Spot::Stack(_));
-        Some((self.sleeper.program.filter(|_| is_known)?, self.line.clone()))
+        Some((self.sleeper.program.filter(|_| is_known)?, self.facts.place(&self.line)))
     }
 
     fn judge(self, at: &Moment<'_>, own: &OwnWakes) -> Wait {

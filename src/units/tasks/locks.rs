@@ -3,6 +3,7 @@
 mod addresses;
 mod chain;
 pub(crate) mod lock_names;
+mod lock_rows;
 mod lock_table;
 mod panels;
 
@@ -44,8 +45,9 @@ pub(crate) const SPEC: Spec = Spec {
            that a holder waited for, times are shares of this wait, divided like all waits for that lock. A remainder \
            of 5 % or more is 'not known': the lock did not name its owner, or records are missing. Threads that wait \
            for each other in a circle for 100 ms are a deadlock. After the locks come condition variables, semaphores \
-           and joins, whose 'holder' is the thread that signaled, or for whose end a join waits. Their shares are of \
-           the time in such waits, those of locks of the time in waits for locks. Waits that began before the \
+           and joins, whose 'holder' is the thread that signaled, or for whose end a join waits; and \
+           futexes of unknown kind, for which threads have waited since before the measurement. Their shares are of the \
+           time in such waits, those of locks of the time in waits for locks. Waits that began before the \
            measurement, or went on while records were lost, count from the moment when /proc shows them. Kernel \
            locks need the events lock:contention_begin and _end (Linux 5.19); spinlocks have no holder, because no \
            thread is woken. Recordings need the events syscalls:sys_enter_futex, syscalls:sys_exit_futex, \
@@ -207,6 +209,7 @@ impl Locks {
         let lock = self.key(hit.pid, address, operation, cx);
         let owner = owner.map(|tid| cx.thread(tid));
         self.user.wait(cx.thread(hit.tid), lock, hit.time, hit.stack, owner);
+        self.user.set_recorded(lock);
         self.user.set_end(lock, joined.is_some());
     }
 

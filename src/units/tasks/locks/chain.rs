@@ -12,8 +12,9 @@ use crate::units::kit::prelude::*;
 
 use super::Locks;
 use super::addresses::LockKey;
+use super::lock_rows::LockRow;
 use super::lock_table::{OTHERS, WallTimes};
-use super::panels::{LockRow, NAMED, percent, sums, titled, until_its_end};
+use super::panels::{NAMED, percent, sums, titled, until_its_end};
 
 /// Steps of a chain.
 const DEEPEST: usize = 8;

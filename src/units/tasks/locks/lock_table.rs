@@ -29,6 +29,8 @@ pub(super) struct Lock {
     pub(super) flags: u32,
     /// Whether threads wait for the end of another one.
     pub(super) is_end: bool,
+    /// Whether a record shows a wait, so that its functions may tell the kind.
+    pub(super) is_recorded: bool,
     /// The kept address ([`crate::units::kit::Unit::pin_data`]).
     pub(super) variable: Option<RetainedStack>,
     pub(super) waits: Stats,
@@ -191,6 +193,11 @@ impl LockTable {
         }
     }
 
+    /// Notes that a record shows a wait.
+    pub(super) fn set_recorded(&mut self, lock: LockKey) {
+        self.locks.get_mut(&lock).into_iter().for_each(|of| of.is_recorded = true);
+    }
+
     fn set_owner(&mut self, lock: LockKey, owner: Option<ThreadKey>) {
         let Some(of) = self.locks.get_mut(&lock) else { return };
         let before = std::mem::replace(&mut of.owner, owner);
@@ -350,9 +357,10 @@ impl LockTable {
         self.dropped = 0;
         self.locks.retain(|_, of| !of.waiters.is_empty());
         for of in self.locks.values_mut() {
-            let Lock { flags, is_end, variable, owner, since, blocked, .. } = *of;
+            let Lock { flags, is_end, is_recorded, variable, owner, since, blocked, .. } = *of;
             let waiters = std::mem::take(&mut of.waiters);
-            *of = Lock { flags, is_end, variable, waiters, owner, since, blocked, counted: now, ..Lock::default() };
+            let kept = Lock { flags, is_end, is_recorded, variable, waiters, owner, since, blocked, ..Lock::default() };
+            *of = Lock { counted: now, ..kept };
         }
         let locks = &self.locks;
         self.held.values_mut().for_each(|held| held.retain(|lock| locks.contains_key(lock)));

@@ -14,74 +14,9 @@ use crate::units::kit::tables::stack_labels;
 
 use super::Locks;
 use super::addresses::LockKey;
-use super::lock_names::{self, LockName};
+use super::lock_names::LockName;
+use super::lock_rows::{LockRow, LockSites, LockTotals, whole_lock};
 use super::lock_table::{Deed, Lock, LockTable, OTHERS, ThreadStack};
-
-/// A lock as a row.
-pub(super) struct LockRow {
-    pub(super) is_kernel: bool,
-    pub(super) key: LockKey,
-    /// All its futexes, [`Self::key`] first.
-    pub(super) keys: Vec<LockKey>,
-    pub(super) name: LockName,
-    waits: Stats,
-    /// Including the waits that have not ended.
-    pub(super) ns: u64,
-    ready: u64,
-    waiting: u64,
-    pub(super) holder: Arc<str>,
-    holder_in: Arc<str>,
-    /// Times by waiter, and by holder, with their stacks.
-    pub(super) sites: LockSites,
-    holders: Vec<(ThreadStack, u64)>,
-}
-
-impl LockRow {
-    fn merge(&mut self, other: Self) {
-        self.keys.extend(other.keys);
-        self.waits.merge(&other.waits);
-        self.ns += other.ns;
-        self.ready += other.ready;
-        self.waiting += other.waiting;
-        self.sites.extend(other.sites);
-        self.holders.extend(other.holders);
-    }
-
-    /// Returns the place of its kind in the table: locks, then futexes without any name or holder, then queues.
-    fn rank(&self) -> u8 {
-        let is_unknown = &*self.name.kind == lock_names::FUTEX && self.name.is_unnamed() && self.holder.is_empty();
-        if self.name.is_queue { 2 } else { u8::from(is_unknown) }
-    }
-
-    /// Merges the rows of one lock; each has the name and holder of the first.
-    fn by_lock(rows: impl Iterator<Item = Self>) -> Vec<Self> {
-        let mut list: Vec<Self> = Vec::new();
-        let mut places: FxHashMap<(bool, LockKey), usize> = FxHashMap::default();
-        for row in rows {
-            let lock = whole_lock(row.is_kernel, row.key, &row.name);
-            let place = *places.entry(lock).or_insert(list.len());
-            match list.get_mut(place) {
-                Some(first) => first.merge(row),
-                None => list.push(row),
-            }
-        }
-        list
-    }
-}
-
-/// The time of all waits for locks, and of those at condition variables, semaphores and joins.
-#[derive(Clone, Copy, Debug)]
-struct WaitTotals {
-    locks: u64,
-    queues: u64,
-}
-
-impl WaitTotals {
-    /// Returns the total that a row is a share of.
-    fn of(&self, row: &LockRow) -> u64 {
-        if row.name.is_queue { self.queues } else { self.locks }
-    }
-}
 
 /// The futexes and kernel locks that make a lock.
 type LockWords = Vec<(bool, LockKey)>;
@@ -92,26 +27,6 @@ struct OmittedLocks {
     n: usize,
     queues: u64,
 }
-
-/// The bytes of a futex.
-const WORD: u64 = 4;
-
-/// Returns the lock that a futex belongs to: a condition variable of glibc has a word for each of its two groups of
-/// waiters, and the global lock of Python has several words. The functions that take them distinguish Java's locks.
-fn whole_lock(is_kernel: bool, key: LockKey, name: &LockName) -> (bool, LockKey) {
-    let LockKey { space, address } = key;
-    let address = match name.kind.as_ref() {
-        _ if name.within > 0 => address.wrapping_sub(name.within),
-        lock_names::CONDITION if name.is_of_glibc => address & !(2 * WORD - 1),
-        lock_names::GLOBAL => 0,
-        _ if name.is_of_taker() => id(&name.taken_in),
-        _ => address,
-    };
-    (is_kernel, LockKey { space, address })
-}
-
-/// Waits of a lock by waiter and stack: their time and number.
-pub(super) type LockSites = Vec<(ThreadStack, (u64, u64))>;
 
 /// Returns the waits of a lock, including those that have not ended, the longest first.
 fn wait_sites(table: &LockTable, of: &Lock, now: u64) -> LockSites {
@@ -172,8 +87,8 @@ impl Locks {
             place(a).cmp(&place(b))
         });
         let queues =
-            rows.iter().filter(|row| row.name.is_queue).fold(omitted.queues, |sum, row| sum.saturating_add(row.ns));
-        let totals = WaitTotals { locks: total.saturating_sub(queues), queues };
+            rows.iter().filter(|row| row.rank() > 0).fold(omitted.queues, |sum, row| sum.saturating_add(row.ns));
+        let totals = LockTotals { locks: total.saturating_sub(queues), queues };
         let selected = at.selected(0).and_then(|id| rows.iter().find(|row| row_id(row.is_kernel, row.key) == id));
         let chosen = selected.or(rows.first());
         let chain = self.chain(at, &rows, selected);
@@ -244,13 +159,28 @@ impl Locks {
             return None;
         }
         let (waiting, ready) = (of.waiters.len() as u64, of.ready);
+        let may_be_lock = of.is_recorded || of.owner.is_some() || of.confirmed > 0;
         let sites = wait_sites(table, of, at.now);
         let holders = by_weight(of.holders.iter().map(|(key, ns)| (*key, *ns)), |ns| *ns);
         let (holder, holder_in) = self.holder(at, is_kernel, key);
         let name = self.name_by_sites(at, is_kernel, key, &sites);
         let ns = waits.sum;
         let keys = vec![key];
-        Some(LockRow { is_kernel, key, keys, name, waits, ns, ready, waiting, holder, holder_in, sites, holders })
+        Some(LockRow {
+            is_kernel,
+            key,
+            keys,
+            name,
+            waits,
+            ns,
+            ready,
+            waiting,
+            may_be_lock,
+            holder,
+            holder_in,
+            sites,
+            holders,
+        })
     }
 
     /// Returns the name of a lock from its waits, the longest first.
@@ -380,7 +310,7 @@ impl Locks {
         Some(in_variable(at, self.name(at, stack, false, 0), variable))
     }
 
-    fn lock_panel(at: &Moment<'_>, rows: &[LockRow], totals: WaitTotals, more: usize) -> Panel {
+    fn lock_panel(at: &Moment<'_>, rows: &[LockRow], totals: LockTotals, more: usize) -> Panel {
         let space = |row: &LockRow| if row.is_kernel { "kernel".into() } else { at.program(row.key.space) };
         let table = Sheet::of(rows, |row| row_id(row.is_kernel, row.key))
             .right("waited_ns", "Waited", 9, |row| time(row.ns))
@@ -453,7 +383,7 @@ impl Locks {
 
     fn graph(&self, at: &Moment<'_>, rows: &[LockRow]) -> Panel {
         let mut stacks = Vec::new();
-        for row in rows.iter().filter(|row| !row.name.is_queue) {
+        for row in rows.iter().filter(|row| row.rank() == 0) {
             let name: Arc<str> = format!("{} {}", row.name.kind, row.name.text(row.key)).into();
             for ((thread, stack), (ns, n)) in row.sites.iter().filter(|((thread, _), _)| *thread != OTHERS) {
                 let mut one = at.stack(at.program(*thread), *stack, *ns, *n);

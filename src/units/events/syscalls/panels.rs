@@ -124,7 +124,8 @@ impl Syscalls {
     fn under_way(&self, at: &Moment<'_>) -> Panel {
         let tables = self.tables;
         let began = self.open_calls(at).map(|(tid, call, ns)| (tid, call, ns, false));
-        let ns = at.now.saturating_sub(at.start.max(self.whole_since));
+        // Since the events are open, no record shows a return. The session's start is earlier, and a loss is later.
+        let ns = at.now.saturating_sub(at.since.max(self.whole_since));
         let blocked = self.initial.threads().filter_map(|thread| Some((thread.tid, Call::of_blocked(thread)?)));
         // The returns of other calls are not measured.
         let chosen = blocked.filter(|(_, call)| self.choice.has(*call, tables));

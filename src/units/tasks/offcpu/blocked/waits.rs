@@ -275,8 +275,8 @@ impl BlockedTime {
     }
 
     fn open(&mut self, at: &Moment<'_>, thread: ThreadKey, since: u64, away: Away) -> Raw {
-        let since_looking = if away.is_before { at.start.min(since) } else { since };
-        let under_way = UnderWay { ns: at.now.saturating_sub(since_looking), is_before: away.is_before };
+        // A thread that slept at the first record may have been awake at the session's start, which is some time earlier.
+        let under_way = UnderWay { ns: at.now.saturating_sub(since), is_before: away.is_before };
         let mut stats = Stats::default();
         stats.add(at.now.saturating_sub(since.max(at.since)));
         Raw { stats, under_way: Some(under_way), ..self.raw(at, thread, away.into()) }
@@ -316,11 +316,12 @@ impl Raw {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::profile::Profile;
+    use crate::session::{Origin, Session};
+    use crate::units::kit::{ThreadNames, ViewState};
 
-    #[test]
-    fn a_wait_for_the_end_of_a_thread_names_its_function() {
-        let mut places = Places::default();
-        let thread = BlockedThread {
+    fn sleeper() -> BlockedThread {
+        BlockedThread {
             pid: 1,
             tid: 1,
             comm: Vec::new(),
@@ -330,11 +331,30 @@ mod tests {
             place: "futex_do_wait".to_owned(),
             call: Some((libc::SYS_futex, [0, 0])),
             is_32_bit: false,
-        };
-        let lines = [false, true].map(|joins| match places.told(&thread, joins) {
+        }
+    }
+
+    #[test]
+    fn a_wait_for_the_end_of_a_thread_names_its_function() {
+        let mut places = Places::default();
+        let lines = [false, true].map(|joins| match places.told(&sleeper(), joins) {
             Spot::Told(told) => places.line(told).to_string(),
             Spot::Stack(_) => String::new(),
         });
         assert_eq!(lines, ["futex_do_wait < futex", "futex_do_wait < futex < pthread_join"]);
+    }
+
+    #[test]
+    fn an_older_wait_counts_from_the_first_record() {
+        let (session, profile, look) = (Session::new(Origin::Recorded), Profile::default(), ViewState::default());
+        let names = ThreadNames::default();
+        let at =
+            Moment { session: &session, profile: &profile, names: &names, start: 10, since: 90, now: 500, look: &look };
+        let mut blocked = BlockedTime::default();
+        let spot = blocked.places.told(&sleeper(), false);
+        let sleep = Sleep::Interruptible;
+        let away = Away { spot, sleep, program: None, is_of_kernel: false, is_before: true };
+        let under_way = blocked.open(&at, ThreadKey::of_row(1), 100, away).under_way.expect("a wait");
+        assert_eq!((under_way.ns, under_way.is_before), (400, true));
     }
 }

@@ -38,7 +38,7 @@ pub struct ProcessUse {
     pub(crate) slices: u64,
     pub(crate) minor_faults: u64,
     pub(crate) major_faults: u64,
-    /// The growth of its resident memory in bytes.
+    /// The growth of its resident memory in bytes, without pages of files and of shared memory if it grew before.
     pub(crate) grown: i64,
     /// Its resident memory in bytes, and the readings for which it has grown steadily ([`steady`]).
     pub(crate) resident: u64,
@@ -65,6 +65,8 @@ struct Known {
     waits: Option<(u64, u64)>,
     io: Option<u64>,
     growing: u32,
+    /// The pages of its own memory, at the last reading with growth.
+    private: Option<u64>,
 }
 
 /// The processes since the last reading.
@@ -133,6 +135,7 @@ impl ProcessWatch {
                 waits: None,
                 io: None,
                 growing: 0,
+                private: None,
             };
             let used = ProcessUse {
                 cpu_ns: nanoseconds(now.ticks),
@@ -167,6 +170,10 @@ impl ProcessWatch {
             threads: u32::try_from(now.threads).unwrap_or(u32::MAX),
             ..ProcessUse::default()
         };
+        if used.grown > 0 {
+            let statm = procfs::read_short(&format!("/proc/{pid}/statm")).ok();
+            used.grown = private_growth(used.grown, &mut known.private, statm.and_then(|line| private_pages(&line)));
+        }
         known.growing = steady(known.growing, used.grown);
         used.growing = known.growing;
         let is_active = used.cpu_ns > 0 || used.minor_faults > 0 || matches!(now.state, b'R' | b'D');
@@ -204,6 +211,23 @@ fn limit_to(one: &mut ProcessUse, span: u64) {
 fn steady(readings: u32, grown: i64) -> u32 {
     const MOST: u32 = 30;
     if grown > 0 { (readings + 1).min(MOST) } else { readings.saturating_sub(3) }
+}
+
+/// Returns the part of a growth that is a process's own memory; `before` are its pages at the last growth, and are set
+/// to those of `now`. A server that touches its shared memory for the first time grows, too: a backend of PostgreSQL
+/// until it has touched all buffers.
+fn private_growth(grown: i64, before: &mut Option<u64>, now: Option<u64>) -> i64 {
+    match (std::mem::replace(before, now), now) {
+        (Some(before), Some(now)) => grown.min((now as i64).saturating_sub(before as i64).saturating_mul(page())),
+        _ => grown,
+    }
+}
+
+/// Parses a line of /proc/PID/statm: the resident pages that are neither of files nor of shared memory.
+fn private_pages(line: &[u8]) -> Option<u64> {
+    let mut pages = std::str::from_utf8(line).ok()?.split_ascii_whitespace().skip(1).map(str::parse::<u64>);
+    let (resident, shared) = (pages.next()?.ok()?, pages.next()?.ok()?);
+    Some(resident.saturating_sub(shared))
 }
 
 fn page() -> i64 {
@@ -266,6 +290,21 @@ mod tests {
         let one = |pid, grown, growing| ProcessUse { pid, grown, growing, ..ProcessUse::default() };
         let list = (1..=20).map(|pid| one(pid, 90_000_000, 1)).chain([one(21, 500_000, 12)]).collect();
         assert!(largest(list, &[]).iter().any(|one| one.pid == 21));
+    }
+
+    /// A backend of PostgreSQL touches shared buffers, then one with a leak.
+    #[test]
+    fn pages_of_shared_memory_are_not_growth() {
+        assert_eq!(private_pages(b"9000 500 200 1 0 300 0\n"), Some(300));
+        assert_eq!((private_pages(b"9000 500\n"), private_pages(b""), private_pages(b"1 x 2")), (None, None, None));
+        let bytes = 40 * page();
+        let growth = |readings: &[Option<u64>]| {
+            let mut before = None;
+            readings.iter().map(|now| private_growth(bytes, &mut before, *now) / page()).collect::<Vec<_>>()
+        };
+        assert_eq!(growth(&[Some(300), Some(300), Some(301)]), [40, 0, 1], "the first growth has no comparison");
+        assert_eq!(growth(&[Some(300), Some(340), Some(390), Some(290)]), [40, 40, 40, -100]);
+        assert_eq!(growth(&[None, Some(300), None]), [40, 40, 40], "not readable");
     }
 
     /// A program that was starved waited 59.9 s for its first time slice in a minute.

@@ -34,6 +34,8 @@ const AGAIN_NS: u64 = 500_000_000;
 /// The limit of threads of a process that are counted as holders, and among which an owner in a PID namespace is searched.
 const MAX_HOLDERS: usize = 64;
 const MAX_NAMED: usize = 256;
+/// The limit of holders that wait for each other.
+const MAX_CHAIN: usize = 16;
 
 /// The waits of a process's threads for contended locks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -244,19 +246,34 @@ fn remember<T>(known: &mut VecDeque<T>, new: T) {
     known.push_back(new);
 }
 
+/// Follows holders that wait for locks themselves to the last one, which delays all of them. Returns the first one if they
+/// wait for each other in a circle.
+fn last_holder(first: i32, holder_for: impl Fn(i32) -> Option<i32>) -> i32 {
+    let mut chain = vec![first];
+    while let Some(next) = chain.last().and_then(|tid| holder_for(*tid)) {
+        if chain.len() == MAX_CHAIN || chain.contains(&next) {
+            return first;
+        }
+        chain.push(next);
+    }
+    chain.last().copied().unwrap_or(first)
+}
+
 /// Describes a process whose threads wait for these locks. The holder of the one with the most waits is found, if the
-/// lock contains its owner. `None` if there are no locks, or the holder waits for connections or events: its process may be
-/// idle, because some servers let one thread at a time wait for them.
+/// lock contains its owner; if that waits for a lock itself, the holder at the end of this chain. `None` if there are no
+/// locks, or the holder waits for connections or events: its process may be idle, because some servers let one thread at
+/// a time wait for them.
 fn locked(pid: i32, threads: usize, waits: &[LockWait], counted: &[u64]) -> Option<LockedProcess> {
     let count = |address: u64| counted.iter().filter(|other| **other == address).count();
     let most = counted.iter().copied().max_by_key(|address| (count(*address), *address))?;
     let wait = waits.iter().find(|wait| wait.address() == most);
-    let holder = match wait {
-        Some(LockWait::Mutex(mutex)) => {
-            mutex.owner(pid).and_then(|tid| procfs::thread_by_own_number(pid, tid, MAX_NAMED))
-        }
-        _ => None,
+    let owner = |wait: &LockWait| match wait {
+        LockWait::Mutex(mutex) => mutex.owner(pid).and_then(|tid| procfs::thread_by_own_number(pid, tid, MAX_NAMED)),
+        LockWait::Semaphore { .. } => None,
     };
+    let is_sure = |wait: &LockWait| matches!(wait, LockWait::Mutex(mutex) if !mutex.may_be_condition);
+    let holder_for = |tid: i32| blocked::lock_wait(pid, tid).filter(is_sure).as_ref().and_then(owner);
+    let holder = wait.and_then(owner).map(|first| last_holder(first, holder_for));
     if holder.is_some_and(|tid| blocked::waits_for_work(pid, tid)) {
         return None;
     }
@@ -326,6 +343,15 @@ mod tests {
         assert_eq!(count(&[(1, &[7, 7, 7]), (2, &[7]), (6, &[7, 7, 9]), (9, &[7])]), [0, 0, 2, 1]);
         let many: Vec<u64> = (0..500).collect();
         assert_eq!(count(&[(1, &many), (9, &many[..10]), (19, &many[490..])]), [0, 0, 10], "few are remembered");
+    }
+
+    /// Thread 1 waits for 2, which waits for 3, which sleeps; 7 and 8 wait for each other.
+    #[test]
+    fn the_last_holder_of_a_chain_is_named() {
+        let waits = [(2, 3), (1, 2), (6, 7), (7, 8), (8, 7), (9, 9)];
+        let holder_for = |tid: i32| waits.iter().find(|(waiter, _)| *waiter == tid).map(|(_, holder)| *holder);
+        assert_eq!([1, 2, 3, 6, 7, 9].map(|first| last_holder(first, holder_for)), [3, 3, 3, 6, 7, 9]);
+        assert_eq!(last_holder(0, |tid| Some(tid + 1)), 0, "no end");
     }
 
     #[test]

@@ -23,10 +23,11 @@ pub(crate) const SPEC: Spec = Spec {
            the selected row, or to all rows that do not wait for work. A call site has one row for each class of its \
            waits, and the class depends on how the wait ends. A wait is 'waiting for work' if it ends by a timer, or \
            by a message or connection from outside the program, or if it has not ended; so is each interruptible \
-           sleep of a kernel thread, and each sleep of a thread of Go's scheduler without a goroutine. All of these are folded into one row after those with 1 % of the time. A wait is 'not \
-           known' if a thread of the same program ends it, because it may be for a lock or for work. The same holds \
-           for the thread's other waits in that place that a timer ends or that have not ended, and for those of \
-           other threads if the waiters wake each other, as with a lock. All other waits are 'held up': by disks, in \
+           sleep of a kernel thread, of a thread of Go's scheduler without a goroutine, and of HotSpot's own workers \
+           (compilers, GC) without a task. All of these are folded into one row after those with 1 % of the time. A \
+           wait is 'not known' if a thread of the same program ends it, because it may be for a lock or for work. The \
+           same holds for the thread's other waits in that place that a timer ends or that have not ended, and for those \
+           of other threads if the waiters wake each other, as with a lock. All other waits are 'held up': by disks, in \
            uninterruptible sleep, or by other programs that send nothing. Processes that were forked without exec are \
            one program. A broken stack hides the place, so its wait has a class only if a message from outside ends \
            it, or if the thread sleeps until its own timer expires (clock_nanosleep), which the kernel's functions \

@@ -28,9 +28,39 @@ pub(crate) fn is_of_timer(frames: &[FrameName]) -> bool {
 /// other do not block threads.
 const IDLE_WORKERS: &[&str] = &["runtime.stopm", "runtime.findRunnable", "runtime.findrunnable", "runtime.sysmon"];
 
-/// Returns whether a thread is an idle worker of a runtime that schedules its work onto threads.
+/// The library of HotSpot, its functions in which its own workers wait for a task, and those that wait. Threads of the
+/// program do not run the former: they compile, collect garbage and execute operations of the virtual machine.
+const HOTSPOT: &str = "libjvm.so";
+const HOTSPOT_WORKERS: &[&str] = &[
+    "CompileQueue::get",
+    "VMThread::loop",
+    "VMThread::wait_for_operation",
+    "GangWorker::loop",
+    "SemaphoreGangTaskDispatcher::worker_wait_for_task",
+    "WorkerTaskDispatcher::worker_run_task",
+    "WorkerThread::run",
+    "G1ConcurrentMarkThread::run_service",
+    "G1ConcurrentMarkThread::wait_for_next_cycle",
+];
+const HOTSPOT_WAITS: &[&str] =
+    &["Monitor::wait", "Monitor::wait_without_safepoint_check", "PosixSemaphore::wait", "Semaphore::wait"];
+/// A part of the names of glibc's functions that wait for a mutex.
+const MUTEX_WAIT: &str = "lll_lock";
+
+/// Returns whether a thread is an idle worker of a runtime: one that schedules its work onto threads, or a virtual machine.
 pub(crate) fn is_idle_worker(frames: &[FrameName]) -> bool {
-    frames.iter().filter(|name| !name.kind.is_kernel()).any(|name| IDLE_WORKERS.contains(&&*name.text))
+    let is_of_go = frames.iter().filter(|name| !name.kind.is_kernel()).any(|name| IDLE_WORKERS.contains(&&*name.text));
+    is_of_go || is_idle_in_hotspot(frames)
+}
+
+/// Returns whether a worker of HotSpot waits for a task: it does not run one, and it does not wait for the mutex of its
+/// queue.
+fn is_idle_in_hotspot(frames: &[FrameName]) -> bool {
+    let waits = |pair: &[FrameName]| {
+        let [outer, inner] = pair else { return false };
+        &*outer.dso == HOTSPOT && HOTSPOT_WORKERS.contains(&&*outer.text) && HOTSPOT_WAITS.contains(&&*inner.text)
+    };
+    frames.windows(2).any(waits) && !frames.iter().any(|name| name.text.contains(MUTEX_WAIT))
 }
 
 /// Simplifies a sleeping stack, the outermost first. The kernel part is reduced to the system call, or what else
@@ -123,6 +153,27 @@ mod tests {
         assert!(is_idle("do_epoll_wait_[k] < runtime.epollwait < runtime.findRunnable < runtime.schedule"));
         assert!(!is_idle("futex_do_wait_[k] < runtime.futex < runtime.lock2 < runtime.mallocgc < main.work"));
         assert!(!is_idle("runtime.stopm_[k] < futex < main"));
+    }
+
+    /// HotSpot's threads wait for tasks in their queues; a thread of the program waits for a garbage collection.
+    #[test]
+    fn a_thread_of_hotspot_without_a_task_is_an_idle_worker() {
+        let is_idle = |stack: &str| {
+            let of_jvm = |name: FrameName| match name.text.contains("::") {
+                true => FrameName { dso: "libjvm.so".into(), ..name },
+                false => name,
+            };
+            is_idle_worker(&names(stack).into_iter().map(of_jvm).collect::<Vec<_>>())
+        };
+        let futex = "futex_do_wait_[k] < __x64_sys_futex_[k]";
+        let timed = format!("{futex} < pthread_cond_timedwait < os::PlatformMonitor::wait < Monitor::wait");
+        assert!(is_idle(&format!("{timed} < CompileQueue::get < CompileBroker::compiler_thread_loop < start_thread")));
+        assert!(is_idle(&format!("{futex} < sem_wait < PosixSemaphore::wait < GangWorker::loop < start_thread")));
+        assert!(!is_idle(&format!("{futex} < lll_lock_wait < {timed} < CompileQueue::get < start_thread")));
+        assert!(!is_idle(&format!("{timed} < SuspendibleThreadSet::yield < Task::work < GangWorker::loop")));
+        assert!(!is_idle(&format!("{timed} < VMThread::wait_until_executed < VMThread::execute < Gc.main")));
+        // A function of the program with such a name.
+        assert!(!is_idle_worker(&names(&format!("{timed} < CompileQueue::get < main"))));
     }
 
     #[test]

@@ -43,8 +43,7 @@ impl LockRow {
         self.holders.extend(other.holders);
     }
 
-    /// Returns the place of its kind in the table: locks, then futexes of which nothing tells that they are locks, then
-    /// queues.
+    /// Returns the place of its kind in the table: locks, then futexes that may be something else, then queues.
     pub(super) fn rank(&self) -> u8 {
         let is_futex = &*self.name.kind == lock_names::FUTEX;
         let is_unknown = is_futex && (!self.may_be_lock || self.name.is_unnamed() && self.holder.is_empty());

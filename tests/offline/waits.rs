@@ -32,6 +32,8 @@ const SEND: &[&str] = &[
 ];
 const TIMER: &[&str] =
     &["main", "spin", "asm_sysvec_apic_timer_interrupt_[k]", "hrtimer_interrupt_[k]", "hrtimer_wakeup_[k]"];
+const EXIT: &[&str] =
+    &["main", "exit", "__x64_sys_exit_group_[k]", "do_group_exit_[k]", "zap_other_threads_[k]", "try_to_wake_up_[k]"];
 const PACKET: &[&str] = &[
     "main",
     "spin",
@@ -157,6 +159,25 @@ fn what_ends_a_wait_decides() {
         assert_eq!(by(WORKER, SOFTIRQ, LOOPBACK), is("worker", EACH_OTHER));
         assert_eq!(by(WORKER, HARDIRQ, &["main", "0xffffffff81000000_[k]"]), is("interrupt", HELD));
     }
+}
+
+/// The end of a program wakes all of its threads; the idle ones were not woken by each other.
+#[test]
+fn the_end_of_a_program_does_not_end_waits() {
+    let exits = |stage: &mut Stage, at| wakes(stage, at, WORKER, 0, EXIT, SERVER);
+    for functions in [LOCK, POLL] {
+        assert_eq!(ended(1, functions, exits), ("end of the program".to_owned(), WORK.to_owned()));
+    }
+    // Another thread ended an earlier wait in that place.
+    let mut stage = stage();
+    sleeps(&mut stage, MS, SERVER, 1, LOCK);
+    wakes(&mut stage, 41 * MS, WORKER, 0, UNLOCK, SERVER);
+    sleeps(&mut stage, 42 * MS, SERVER, 1, LOCK);
+    exits(&mut stage, 102 * MS);
+    let panels = stage.panels();
+    let blocked = of(&panels, "Blocked");
+    assert_eq!((rows(blocked).ids.len(), text(blocked, 0, "class")), (1, EACH_OTHER.to_owned()));
+    assert_eq!(text(blocked, 0, "wakers"), "end of the program 60.0 %, worker 40.0 %");
 }
 
 #[test]

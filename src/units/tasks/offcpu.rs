@@ -22,16 +22,17 @@ pub(crate) const SPEC: Spec = Spec {
            a thread, a disk, a timer or the network, never the thread that an interrupt interrupted. Wakers refers to \
            the selected row, or to all rows that do not wait for work. A call site has one row for each class of its \
            waits, and the class depends on how the wait ends. A wait is 'waiting for work' if it ends by a timer, or \
-           by a message or connection from outside the program, or if it has not ended; so is each interruptible \
-           sleep of a kernel thread, of a thread of Go's scheduler without a goroutine, and of HotSpot's own workers \
-           (compilers, GC) without a task. All of these are folded into one row after those with 1 % of the time. A \
-           wait is 'not known' if a thread of the same program ends it, because it may be for a lock or for work. The \
-           same holds for the thread's other waits in that place that a timer ends or that have not ended, and for those \
-           of other threads if the waiters wake each other, as with a lock. All other waits are 'held up': by disks, in \
-           uninterruptible sleep, or by other programs that send nothing. Processes that were forked without exec are \
-           one program. A broken stack hides the place, so its wait has a class only if a message from outside ends \
-           it, or if the thread sleeps until its own timer expires (clock_nanosleep), which the kernel's functions \
-           show. Blocked in shows two of the kernel's frames: the system call, and the function that waits. The flame \
+           by a message or connection from outside the program, or not before the program's own end; so is each \
+           interruptible sleep of a kernel thread, of a thread of Go's scheduler without a goroutine, and of HotSpot's \
+           own workers (compilers, GC) without a task. All of these are folded into one row after those with 1 % of the \
+           time. A wait is 'not known' if a thread of the same program ends it, because it may be for a lock or for \
+           work. The same holds for the thread's other waits in that place that a timer ends or that have not ended, \
+           and for those of other threads if the waiters wake each other, as with a lock. All other waits are 'held \
+           up': by disks, in uninterruptible sleep, or by other programs that send nothing. Processes that were forked \
+           without exec are one program. A broken stack hides the place, so its wait has a class only if a message from \
+           outside ends it, or if the thread sleeps until its own timer expires (clock_nanosleep), which the kernel's \
+           functions show. A break below the first function of a Python program or the like hides nothing. Blocked in \
+           shows two of the kernel's frames: the system call, and the function that waits. The flame \
            graphs and --addresses show the whole stack. Under way lists threads that are blocked now; for waits that \
            began before the measurement, /proc gives the place. The hot and cold graph adds samples of a clock (-F, \
            99 Hz); both are in nanoseconds. The unit measures from its start on; the live screen's table, flame graph \

@@ -44,7 +44,7 @@ impl Sleep {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WaitEnd {
-    /// Not ended, or the end was not recorded.
+    /// Not ended before the end of its program, or the end was not recorded.
     Open,
     Timer,
     /// Data or a connection from outside of the program.
@@ -62,7 +62,7 @@ impl WaitEnd {
             Cause::Task { .. } if is_own => Self::OwnProgram,
             Cause::Task { sends: true, .. } | Cause::Network { sends: true } => Self::Message,
             Cause::Timer => Self::Timer,
-            Cause::Unrecorded => Self::Open,
+            Cause::Unrecorded | Cause::Exit => Self::Open,
             Cause::Task { .. }
             | Cause::Network { .. }
             | Cause::Disk(_)
@@ -227,6 +227,7 @@ mod tests {
             (Cause::Timer, true, WaitEnd::Timer),
             (Cause::Disk(None), true, WaitEnd::Other),
             (Cause::Unrecorded, false, WaitEnd::Open),
+            (Cause::Exit, true, WaitEnd::Open),
             (Cause::OtherCpu, false, WaitEnd::Other),
             (Cause::Context(WakeContext::Irq), false, WaitEnd::Other),
             (Cause::Untold, false, WaitEnd::Other),

@@ -125,6 +125,7 @@ impl WakerReader {
             Cause::Network { .. } => "network softirq".into(),
             Cause::Context(context) => context.label().into(),
             Cause::OtherCpu => "another CPU".into(),
+            Cause::Exit => "end of the program".into(),
             Cause::Untold => "others".into(),
             Cause::Unrecorded => "not recorded".into(),
         }
@@ -146,6 +147,8 @@ pub(crate) enum Cause {
     Context(WakeContext),
     /// The CPU that gets the task completes the wakeup. The waker's own record is missing.
     OtherCpu,
+    /// The process ended and with it all of its threads.
+    Exit,
     /// See [`TaskWaker::Untold`].
     Untold,
     /// See [`TaskWaker::Unrecorded`].
@@ -157,6 +160,7 @@ pub(crate) enum Cause {
 struct WakePath {
     source: Option<Source>,
     sends: bool,
+    exits: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -211,6 +215,9 @@ const SENDS: &[&str] = &[
     "n_tty_receive_buf_common",
 ];
 
+/// Functions that end the other threads of a process, at its end or for exec.
+const EXITS: &[&str] = &["zap_other_threads", "zap_process", "zap_threads"];
+
 /// Functions that let a sender continue: there is room again, or its connection is established.
 const MAKES_ROOM: &[&str] =
     &["sock_def_write_space", "sk_stream_write_space", "unix_write_space", "tcp_finish_connect"];
@@ -232,7 +239,7 @@ impl WakePath {
         });
         let makes_room = first(MAKES_ROOM).is_some();
         let sends = matches!(source, Some(Source::Network { .. })) || first(SENDS).is_some();
-        Self { source, sends: sends && !makes_room }
+        Self { source, sends: sends && !makes_room, exits: first(EXITS).is_some() }
     }
 }
 
@@ -259,6 +266,7 @@ impl WakerStacks {
 /// The record's flags show whether a thread is the waker. The stack shows which interrupt or softirq.
 fn cause(waker: TaskWaker, path: WakePath) -> Cause {
     let disk = match waker {
+        TaskWaker::Task(_) if path.exits => return Cause::Exit,
         TaskWaker::Task(thread) => return Cause::Task { thread, sends: path.sends },
         TaskWaker::Untold => return Cause::Untold,
         TaskWaker::Unrecorded => return Cause::Unrecorded,
@@ -343,7 +351,16 @@ mod tests {
             Cause::Task { thread: SEVEN, sends: false },
             "its writer had no room"
         );
+        let exit = "try_to_wake_up_[k] < zap_other_threads_[k] < do_group_exit_[k] < __x64_sys_exit_group_[k] < _exit";
+        assert_eq!(cause(TaskWaker::Task(SEVEN), path(exit)), Cause::Exit);
+        // The end of a thread wakes the one that joins it.
+        let join = "futex_wake_[k] < mm_release_[k] < do_exit_[k] < do_group_exit_[k] < __x64_sys_exit_group_[k]";
+        assert_eq!(cause(TaskWaker::Task(SEVEN), path(join)), Cause::Task { thread: SEVEN, sends: false });
         // Functions of the program have no effect.
+        assert_eq!(
+            cause(TaskWaker::Task(SEVEN), path("futex_wake_[k] < zap_other_threads < main")),
+            Cause::Task { thread: SEVEN, sends: false }
+        );
         assert_eq!(
             cause(TaskWaker::Task(SEVEN), path("futex_wake_[k] < pipe_write < main")),
             Cause::Task { thread: SEVEN, sends: false }

@@ -260,6 +260,8 @@ impl TimePart {
         match (sleep, place) {
             (Sleep::Stopped, _) => Self::Stopped,
             (Sleep::Idle, _) => Self::Work,
+            // Python's queues wait in a lock as well. A timer ends that, and not another thread.
+            (_, SleepPlace::Lock) if class == WaitClass::Work && cause == Some(Cause::Timer) => Self::Work,
             (_, SleepPlace::Lock) => Self::Lock,
             (_, SleepPlace::Memory) => Self::Memory,
             (_, SleepPlace::Disk) => Self::Disk,
@@ -312,6 +314,16 @@ mod tests {
         let nic = Some(Cause::Network { sends: true });
         for (stack, sleep, class, cause, part) in [
             (&format!("{futex} < __lll_lock_wait < pthread_mutex_lock")[..], S, EachOther, TASK, P::Lock),
+            (&format!("{futex} < new_sem_wait < PyThread_acquire_lock_timed"), S, Work, Some(Cause::Timer), P::Work),
+            (
+                &format!("{futex} < new_sem_wait < PyThread_acquire_lock_timed"),
+                S,
+                EachOther,
+                Some(Cause::Timer),
+                P::Lock,
+            ),
+            // A lock that nothing releases.
+            (&format!("{futex} < new_sem_wait < PyThread_acquire_lock_timed"), S, Work, None, P::Lock),
             (&format!("{futex} < pthread_cond_wait"), S, EachOther, TASK, P::EachOther),
             (&format!("{futex} < pthread_cond_wait"), S, Work, None, P::Work),
             (&format!("{futex} < pthread_cond_wait"), S, Held, TASK, P::Other),

@@ -35,6 +35,7 @@ impl Strings {
         }
         let ends_in_nul = |kind: &str, name: &str| match kind {
             "const char *" => !matches!(name, "buf" | "u_msg_ptr"),
+            "char *" if name == "name" => format.name == "sys_enter_umount",
             "char *" => matches!(name, "filename" | "dev_name" | "dir_name" | "type"),
             _ => false,
         };
@@ -134,6 +135,11 @@ mod tests {
         };
         assert_eq!(of("const char * path"), Some((vec![16, 24], 32)));
         assert_eq!(of("char * type"), Some((vec![16, 24], 32)));
+        // gethostname(2) writes there.
+        assert_eq!(of("char * name"), Some((vec![24], 32)));
+        let unmount = RENAME.replace("rename", "umount").replace("const char * oldname", "char * name");
+        let unmount = Format::parse("syscalls", &unmount, false).expect("format");
+        assert_eq!(Strings::of(&unmount).map(|strings| strings.addresses), Some(vec![16, 24]));
         for other in ["const char * buf", "char * buf", "const char *const * argv", "unsigned long addr"] {
             assert_eq!(of(other), Some((vec![24], 32)), "{other}");
         }

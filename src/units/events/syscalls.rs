@@ -78,10 +78,11 @@ getppid      1,422,050   253 ms   151 ns   178 ns   169 ns   205 ns…",
 
 const EVENTS: [&str; 2] = ["raw_syscalls:sys_enter", "raw_syscalls:sys_exit"];
 
-/// The fields with the first path of a call.
-const PATH_FIELDS: [&str; 4] = ["__filename_val", "__pathname_val", "__path_val", "__oldname_val"];
-/// The field with the second path of a call.
-const SECOND_PATH_FIELD: &str = "__newname_val";
+/// The fields with the first path or name of a call.
+const PATH_FIELDS: [&str; 6] =
+    ["__filename_val", "__pathname_val", "__path_val", "__oldname_val", "__dev_name_val", "__name_val"];
+/// The fields with the second path or name of a call.
+const SECOND_PATH_FIELDS: [&str; 3] = ["__newname_val", "__dir_name_val", "__name_val"];
 /// The fields with the socket address of a call.
 const ADDRESS_FIELDS: [&str; 2] = ["uservaddr_val", "umyaddr_val"];
 /// The calls whose result is a socket with a peer.
@@ -346,7 +347,7 @@ impl Unit for Syscalls {
     fn bind(&mut self, event: &UnitEvent<'_>) -> Result<(), String> {
         self.tables = CallTables::of(event.arch);
         if event.role >= EVENTS.len() {
-            let second = || Text::of(event.format, SECOND_PATH_FIELD).ok();
+            let second = || SECOND_PATH_FIELDS.iter().find_map(|name| Text::of(event.format, name).ok());
             let path = PATH_FIELDS.iter().find_map(|name| Text::of(event.format, name).ok());
             let path = path.map(|path| TextField::Path(path, second()));
             let address = || ADDRESS_FIELDS.iter().find_map(|name| Num::of(event.format, name).ok());

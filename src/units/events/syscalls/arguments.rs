@@ -5,9 +5,11 @@ use std::fmt::Write;
 use crate::event::calls::SIGNALS;
 
 use super::flag_names::{
-    ACCESS, ACCESS_MODE, ADVICE, ADVICE_FROM_10, CLOCKS, CLONE, FAMILIES, FCNTL, FCNTL_ALONE, FUTEX, FUTEX_FLAGS,
-    Flags, IOCTLS, LEVELS, LOOKUP, MAPPING, MESSAGE, OPEN, PROTECTION, SOCKET, SOCKET_OPTIONS, SOCKET_TYPES,
-    TCP_OPTIONS, WAIT_OPTIONS,
+    ACCESS, ACCESS_MODE, ADVICE, ALLOCATION, BPF_COMMANDS, CLOCKS, CLONE, DIRECTIONS, FAMILIES, FCNTL, FCNTL_ALONE,
+    FCNTL_FROM_1024, FILE_ADVICE, FUTEX, FUTEX_FLAGS, Flags, ID_TYPES, INTERVAL_TIMERS, IP_OPTIONS, IPV6_OPTIONS,
+    LEVELS, LOCKS, LOOKUP, MAPPING, MASK_CHANGES, MEMORY_FILE, MESSAGE, NOTIFICATIONS, OPEN, PRIORITY_OF,
+    PROCESS_CONTROLS, PROTECTION, RANDOM, REMAPPING, RENAMING, RESOURCES, SEALS, SOCKET, SOCKET_OPTIONS, SOCKET_TYPES,
+    SPLICING, STATX, SYNCING, TCP_OPTIONS, WAIT_OPTIONS, ioctl, word,
 };
 
 pub(super) type Arguments = [u64; 6];
@@ -18,38 +20,46 @@ pub(super) type Arguments = [u64; 6];
 /// and `S` a type of sockets, `T` flags of a type, `b` flags of a message, `L` a level and `N` an option of sockets,
 /// `E` an operation of epoll, `W` the origin of a position, `C` a command of fcntl and `g` its argument, `c` flags of
 /// clone, `t` flags of a lookup, `l` a signed position, `r` an access mode, `a` flags of access, `V` options of wait,
-/// `@` a socket address, `I` an ioctl, `k` a clock. Other calls have their six words.
+/// `@` a socket address, `I` an ioctl, `k` a clock. See [`words_of`] and [`flags_of`] for others. Other calls have their
+/// six words.
 const FORMS: &str = "\
 read fxu,write fxu,open pom,close f,stat px,fstat fx,lstat px,poll xui,lseek flW,mmap xuPMfx,mprotect xuP,munmap xu,\
-brk x,rt_sigaction sxxu,rt_sigprocmask ixxu,ioctl fIx,pread64 fxul,pwrite64 fxul,readv fxu,writev fxu,access pr,\
-pipe x,select ixxxx,sched_yield ,mremap xuuix,msync xui,madvise xuD,dup f,dup2 ff,pause ,nanosleep xx,getpid ,\
-sendfile ffxu,socket ASi,connect f@u,accept fxx,sendto fxubxu,recvfrom fxubxx,sendmsg fxb,recvmsg fxb,shutdown fi,\
+brk x,rt_sigaction sxxu,rt_sigprocmask Bxxu,ioctl fIx,pread64 fxul,pwrite64 fxul,readv fxu,writev fxu,access pr,\
+pipe x,select ixxxx,sched_yield ,mremap xuuvx,msync xuy,madvise xuD,dup f,dup2 ff,pause ,nanosleep xx,getpid ,\
+sendfile ffxu,socket ASi,connect f@u,accept fxx,sendto fxubxu,recvfrom fxubxx,sendmsg fxb,recvmsg fxb,shutdown fh,\
 bind f@u,listen fi,getsockname fxx,getpeername fxx,socketpair ASix,setsockopt fLNxu,getsockopt fLNxx,clone cxxxx,\
-fork ,vfork ,execve pxx,exit i,wait4 ixVx,kill is,uname x,fcntl fCg,flock fi,fsync f,fdatasync f,truncate pu,\
+fork ,vfork ,execve pxx,exit i,wait4 ixVx,kill is,uname x,fcntl fCg,flock fY,fsync f,fdatasync f,truncate pu,\
 ftruncate fu,getdents fxu,getcwd xu,chdir p,fchdir f,rename pp,mkdir pm,rmdir p,creat pm,link pp,unlink p,symlink pp,\
-readlink pxu,chmod pm,fchmod fm,chown pii,lchown pii,fchown fii,umask m,statfs px,fstatfs fx,prctl ixxxx,futex xFuxxu,\
-getdents64 fxu,fadvise64 fuui,exit_group i,epoll_wait fxui,epoll_ctl fEfx,tgkill iis,tkill is,waitid iixVx,\
+readlink pxu,chmod pm,fchmod fm,chown pii,lchown pii,fchown fii,umask m,statfs px,fstatfs fx,prctl Qxxxx,futex xFuxxu,\
+getdents64 fxu,fadvise64 fuu7,exit_group i,epoll_wait fxui,epoll_ctl fEfx,tgkill iis,tkill is,waitid jixVx,\
 openat dpom,mkdirat dpm,mknod pmu,mknodat dpmu,fchownat dpiit,newfstatat dpxt,unlinkat dpt,renameat dpdp,linkat dpdpt,\
-symlinkat pdp,readlinkat dpxu,fchmodat dpm,fchmodat2 dpmt,faccessat dpr,pselect6 ixxxxx,ppoll xuxxu,splice fxfxui,\
-utimensat dpxt,epoll_pwait fxuixu,fallocate fiuu,accept4 fxxT,epoll_create u,epoll_create1 O,dup3 ffO,pipe2 xO,\
-preadv fxul,pwritev fxul,recvmmsg fxubx,sendmmsg fxub,getrandom xui,execveat dpxxt,copy_file_range fxfxui,\
-statx dptxx,openat2 dpxu,close_range uui,clock_nanosleep kixx,faccessat2 dpra,renameat2 dpdpi,inotify_add_watch fpx,\
-setxattr ppxui,getxattr ppxu,memfd_create pi,clone3 xu,epoll_pwait2 fxuxxu,eventfd u,eventfd2 uO,signalfd4 fxuO,\
+symlinkat pdp,readlinkat dpxu,fchmodat dpm,fchmodat2 dpmt,faccessat dpr,pselect6 ixxxxx,ppoll xuxxu,splice fxfxuw,\
+utimensat dpxt,epoll_pwait fxuixu,fallocate f4uu,accept4 fxxT,epoll_create u,epoll_create1 O,dup3 ffO,pipe2 xO,\
+preadv fxul,pwritev fxul,recvmmsg fxubx,sendmmsg fxub,getrandom xuq,execveat dpxxt,copy_file_range fxfxui,\
+statx dptnx,openat2 dpxu,close_range uui,clock_nanosleep kixx,faccessat2 dpra,renameat2 dpdpR,inotify_add_watch fpG,\
+setxattr ppxui,getxattr ppxu,lsetxattr ppxui,lgetxattr ppxu,fsetxattr fpxui,fgetxattr fpxu,listxattr pxu,\
+llistxattr pxu,flistxattr fxu,removexattr pp,lremovexattr pp,fremovexattr fp,name_to_handle_at dpxxi,utime px,\
+utimes px,futimesat dpx,mq_open pOmx,readahead fuu,sync_file_range fuui,vmsplice fxuw,tee ffuw,preadv2 fxuxxi,\
+pwritev2 fxuxxi,memfd_create pe,clone3 xu,epoll_pwait2 fxuxxu,eventfd u,eventfd2 uO,signalfd4 fxuO,\
 timerfd_create kO,timerfd_settime fixx,timerfd_gettime fx,inotify_init ,inotify_init1 O,inotify_rm_watch fi,\
 gettid ,getppid ,getuid ,geteuid ,getgid ,getegid ,getpgrp ,setsid ,sync ,munlockall ,rt_sigreturn ,getpgid i,getsid i,\
 setpgid ii,setuid i,setgid i,setreuid ii,setregid ii,setresuid iii,setresgid iii,getgroups ix,setgroups ix,\
-set_tid_address x,set_robust_list xu,get_robust_list ixx,rseq xuix,arch_prctl xx,prlimit64 iixx,getrlimit ix,\
-setrlimit ix,getrusage ix,times x,sysinfo x,gettimeofday xx,clock_gettime kx,clock_settime kx,clock_getres kx,\
-setitimer ixx,getitimer ix,alarm u,sigaltstack xx,rt_sigsuspend xu,rt_sigpending xu,rt_sigtimedwait xxxu,capget xx,\
-capset xx,getpriority ii,setpriority iii,sched_setaffinity iux,sched_getaffinity iux,sched_setscheduler iix,\
+set_tid_address x,set_robust_list xu,get_robust_list ixx,rseq xuix,arch_prctl xx,prlimit64 izxx,getrlimit zx,\
+setrlimit zx,getrusage ix,times x,sysinfo x,gettimeofday xx,clock_gettime kx,clock_settime kx,clock_getres kx,\
+setitimer Hxx,getitimer Hx,alarm u,sigaltstack xx,rt_sigsuspend xu,rt_sigpending xu,rt_sigtimedwait xxxu,capget xx,\
+capset xx,getpriority Ki,setpriority Kii,sched_setaffinity iux,sched_getaffinity iux,sched_setscheduler iix,\
 sched_getscheduler i,sched_getparam ix,sched_setparam ix,mlock xu,munlock xu,mlockall i,mincore xux,syncfs f,\
-chroot p,mount pppxx,umount2 pi,seccomp iix,getcpu xxx,bpf ixu,perf_event_open xiiix,io_uring_setup ux,\
+chroot p,acct p,swapon pi,swapoff p,pivot_root pp,mount pppxx,umount2 pi,seccomp iix,getcpu xxx,bpf 2xu,\
+perf_event_open xiiix,io_uring_setup ux,\
 io_uring_enter fuuxxu,pidfd_open iO,membarrier iii,unshare c,setns fi,ptrace iixx,getresuid xxx,getresgid xxx";
 
 /// The arguments of calls with a socket address.
 const WITH_ADDRESS: &str = "f@u";
 
 const AT_FDCWD: i32 = -100;
+
+/// The commands of fcntl(2) whose argument is a decimal number.
+const DECIMAL: [i32; 4] = [libc::F_DUPFD, libc::F_DUPFD_CLOEXEC, libc::F_SETFD, libc::F_SETPIPE_SZ];
 
 fn kinds(name: &str) -> &'static str {
     let form = FORMS.split(',').find_map(|form| form.split_once(' ').filter(|(call, _)| *call == name));
@@ -83,12 +93,12 @@ pub(super) fn uses_descriptor(name: &str) -> bool {
 fn used(name: &str, arguments: &Arguments, all: usize) -> usize {
     let command = arguments[1] as i32;
     match name {
-        "fcntl" if FCNTL_ALONE.contains(&command) => 2,
-        "futex" => match FUTEX.get((command & 127) as usize) {
-            Some(&("UNLOCK_PI" | "TRYLOCK_PI")) => 2,
-            Some(&("WAKE" | "FD")) => 3,
-            Some(&("WAIT" | "LOCK_PI" | "LOCK_PI2")) => 4,
-            Some(&("REQUEUE" | "WAIT_REQUEUE_PI")) => 5,
+        "fcntl" if control(command).is_some_and(|name| FCNTL_ALONE.split(' ').any(|alone| alone == name)) => 2,
+        "futex" => match word(FUTEX, command & 127) {
+            Some("UNLOCK_PI" | "TRYLOCK_PI") => 2,
+            Some("WAKE" | "FD") => 3,
+            Some("WAIT" | "LOCK_PI" | "LOCK_PI2") => 4,
+            Some("REQUEUE" | "WAIT_REQUEUE_PI") => 5,
             _ => all,
         },
         _ => all,
@@ -140,54 +150,95 @@ fn add_descriptor(out: &mut String, number: i32, file: &impl Fn(i32) -> Option<S
     }
 }
 
+/// Returns the name of a command of fcntl(2).
+fn control(command: i32) -> Option<&'static str> {
+    word(FCNTL, command).or_else(|| word(FCNTL_FROM_1024, command.checked_sub(1024)?))
+}
+
+/// Returns the names of a kind of argument that is a number; `before` is the argument before it.
+fn words_of(kind: char, before: i32) -> Option<&'static str> {
+    Some(match kind {
+        'A' => FAMILIES,
+        'E' => "- ADD DEL MOD",
+        'W' => "SET CUR END DATA HOLE",
+        'D' => ADVICE,
+        '7' => FILE_ADVICE,
+        'k' => CLOCKS,
+        'h' => DIRECTIONS,
+        'B' => MASK_CHANGES,
+        'j' => ID_TYPES,
+        'K' => PRIORITY_OF,
+        'H' => INTERVAL_TIMERS,
+        'z' => RESOURCES,
+        'Q' => PROCESS_CONTROLS,
+        '2' => BPF_COMMANDS,
+        'N' => match before {
+            libc::SOL_SOCKET => SOCKET_OPTIONS,
+            libc::IPPROTO_TCP => TCP_OPTIONS,
+            libc::IPPROTO_IP => IP_OPTIONS,
+            libc::IPPROTO_IPV6 => IPV6_OPTIONS,
+            _ => "",
+        },
+        _ => return None,
+    })
+}
+
+/// Returns the names of the flags of a kind of argument.
+fn flags_of(kind: char) -> Option<&'static Flags> {
+    Some(match kind {
+        'a' => ACCESS,
+        'O' => OPEN,
+        'P' => PROTECTION,
+        'M' => MAPPING,
+        'V' => WAIT_OPTIONS,
+        'b' => MESSAGE,
+        't' => LOOKUP,
+        'T' => SOCKET,
+        'Y' => LOCKS,
+        'v' => REMAPPING,
+        'y' => SYNCING,
+        'R' => RENAMING,
+        'e' => MEMORY_FILE,
+        'q' => RANDOM,
+        'w' => SPLICING,
+        '4' => ALLOCATION,
+        'n' => STATX,
+        'G' => NOTIFICATIONS,
+        _ => return None,
+    })
+}
+
 /// Adds an argument; `before` is the one before it.
 fn add(out: &mut String, kind: char, word: u64, before: i32) -> std::fmt::Result {
     let number = word as i32;
+    if let Some(flags) = flags_of(kind) {
+        return add_flags(out, number, flags, "");
+    }
+    if let Some(words) = words_of(kind, before) {
+        return add_word(out, number, words);
+    }
     match kind {
         'i' => write!(out, "{number}"),
         'l' => write!(out, "{}", word as i64),
         'r' if number == 0 => out.write_str("F"),
         'r' => add_flags(out, number, ACCESS_MODE, ""),
-        'a' => add_flags(out, number, ACCESS, ""),
         'u' => write!(out, "{word}"),
         'm' => write!(out, "{word:#o}"),
         'o' => {
             *out += ["RDONLY", "WRONLY", "RDWR", "3"][(number & 3) as usize];
             add_flags(out, number & !3, OPEN, "|")
         }
-        'O' => add_flags(out, number, OPEN, ""),
-        's' => add_name(out, number, SIGNALS),
-        'F' => add_name(out, number & 127, FUTEX).and_then(|()| add_flags(out, number & !127, FUTEX_FLAGS, "|")),
-        'P' => add_flags(out, number, PROTECTION, ""),
-        'M' => add_flags(out, number, MAPPING, ""),
-        'D' if number >= 10 => match ADVICE_FROM_10.get((number - 10) as usize) {
-            Some(name) => out.write_str(name),
-            None => write!(out, "{number}"),
-        },
-        'D' => add_name(out, number, ADVICE),
-        'V' => add_flags(out, number, WAIT_OPTIONS, ""),
-        'b' => add_flags(out, number, MESSAGE, ""),
-        'L' => match LEVELS.iter().find(|(level, _)| *level == number) {
-            Some((_, name)) => out.write_str(name),
-            None => write!(out, "{number}"),
-        },
-        'N' if before == libc::SOL_SOCKET => add_name(out, number, SOCKET_OPTIONS),
-        'N' if before == libc::IPPROTO_TCP => add_name(out, number, TCP_OPTIONS),
-        'N' => write!(out, "{number}"),
-        't' => add_flags(out, number, LOOKUP, ""),
+        's' => add_signal(out, number),
+        'F' => add_word(out, number & 127, FUTEX).and_then(|()| add_flags(out, number & !127, FUTEX_FLAGS, "|")),
+        'L' => add_name(out, number, LEVELS.iter().find(|(level, _)| *level == number).map(|(_, name)| *name)),
         'c' => add_clone(out, number),
-        'A' => add_name(out, number, FAMILIES),
-        'S' => add_name(out, number & 15, SOCKET_TYPES).and_then(|()| add_flags(out, number & !15, SOCKET, "|")),
-        'T' => add_flags(out, number, SOCKET, ""),
-        'E' => add_name(out, number, &["0", "ADD", "DEL", "MOD"]),
-        'W' => add_name(out, number, &["SET", "CUR", "END", "DATA", "HOLE"]),
-        'C' if number == libc::F_DUPFD_CLOEXEC => write!(out, "DUPFD_CLOEXEC"),
-        'C' => add_name(out, number, FCNTL),
+        'S' => add_word(out, number & 15, SOCKET_TYPES).and_then(|()| add_flags(out, number & !15, SOCKET, "|")),
+        'C' => add_name(out, number, control(number)),
         'g' if before == libc::F_SETFL => add_flags(out, number, OPEN, ""),
-        'g' if [libc::F_DUPFD, libc::F_DUPFD_CLOEXEC, libc::F_SETFD].contains(&before) => write!(out, "{number}"),
-        'k' => add_name(out, number, CLOCKS),
-        'I' => match IOCTLS.iter().find(|(own, _)| *own == number.cast_unsigned()) {
-            Some((_, name)) => out.write_str(name),
+        'g' if before == libc::F_ADD_SEALS => add_flags(out, number, SEALS, ""),
+        'g' if DECIMAL.contains(&before) => write!(out, "{number}"),
+        'I' => match ioctl(number.cast_unsigned()) {
+            Some(name) => out.write_str(name),
             None => write!(out, "{number:#x}"),
         },
         _ if word == 0 => write!(out, "0"),
@@ -204,11 +255,19 @@ fn add_clone(out: &mut String, number: i32) -> std::fmt::Result {
     if flags != 0 && signal != 0 {
         out.push('|');
     }
-    if signal == 0 { Ok(()) } else { add_name(out, signal, SIGNALS) }
+    if signal == 0 { Ok(()) } else { add_signal(out, signal) }
 }
 
-fn add_name(out: &mut String, number: i32, names: &[&str]) -> std::fmt::Result {
-    let name = usize::try_from(number).ok().and_then(|at| names.get(at)).filter(|name| !name.is_empty());
+fn add_signal(out: &mut String, number: i32) -> std::fmt::Result {
+    let name = usize::try_from(number).ok().and_then(|at| SIGNALS.get(at));
+    add_name(out, number, name.copied().filter(|name| !name.is_empty()))
+}
+
+fn add_word(out: &mut String, number: i32, words: &'static str) -> std::fmt::Result {
+    add_name(out, number, word(words, number))
+}
+
+fn add_name(out: &mut String, number: i32, name: Option<&str>) -> std::fmt::Result {
     match name {
         Some(name) => out.write_str(name),
         None => write!(out, "{number}"),
@@ -282,6 +341,31 @@ mod tests {
             ("ioctl", &[3, 0xc020_660b, 0], None, "ioctl(3, FS_IOC_FIEMAP, 0)"),
             ("ioctl", &[3, 0x9999_0000, 0], None, "ioctl(3, 0x99990000, 0)"),
             ("clock_nanosleep", &[1, 0, 0x10], None, "clock_nanosleep(MONOTONIC, 0, 0x10, 0)"),
+            ("shutdown", &[3, 2], None, "shutdown(3, RDWR)"),
+            ("renameat2", &[here, 1, 7, 2, 1], None, r#"renameat2(0x1, 7 → /var/wal, "/second", NOREPLACE)"#),
+            ("mremap", &[0x1000, 4096, 8192, 1, 0], None, "mremap(0x1000, 4096, 8192, MAYMOVE, 0)"),
+            ("msync", &[0x1000, 4096, 4], None, "msync(0x1000, 4096, SYNC)"),
+            ("waitid", &[0, 0, 0, 4, 0], None, "waitid(ALL, 0, 0, EXITED, 0)"),
+            ("fcntl", &[7, 1033, 6], None, "fcntl(7 → /var/wal, ADD_SEALS, SHRINK|GROW)"),
+            ("fcntl", &[7, 37, 0x10], None, "fcntl(7 → /var/wal, OFD_SETLK, 0x10)"),
+            ("fcntl", &[7, 1031, 65536], None, "fcntl(7 → /var/wal, SETPIPE_SZ, 65536)"),
+            ("fcntl", &[7, 99, 1], None, "fcntl(7 → /var/wal, 99, 0x1)"),
+            ("splice", &[3, 0, 7, 0, 10, 2], None, "splice(3, 0, 7 → /var/wal, 0, 10, NONBLOCK)"),
+            ("flock", &[7, 6], None, "flock(7 → /var/wal, EX|NB)"),
+            ("statx", &[here, 1, 0, 0x17ff, 9], Some("/x"), r#"statx("/x", 0, BASIC_STATS|MNT_ID, 0x9)"#),
+            ("inotify_add_watch", &[7, 1, 0x100], Some("/x"), r#"inotify_add_watch(7 → /var/wal, "/x", CREATE)"#),
+            ("prctl", &[15, 0x10], None, "prctl(SET_NAME, 0x10, 0, 0, 0)"),
+            ("prctl", &[0x5356_4d41, 0], None, "prctl(1398164801, 0, 0, 0, 0)"),
+            ("getpriority", &[0, 5], None, "getpriority(PROCESS, 5)"),
+            ("prlimit64", &[0, 7, 0, 9], None, "prlimit64(0, NOFILE, 0, 0x9)"),
+            ("setsockopt", &[7, 1, 25, 0x10, 4], None, "setsockopt(7 → /var/wal, SOCKET, BINDTODEVICE, 0x10, 4)"),
+            ("setsockopt", &[7, 41, 26, 0x10, 4], None, "setsockopt(7 → /var/wal, IPV6, V6ONLY, 0x10, 4)"),
+            ("setsockopt", &[7, 250, 26, 0x10, 4], None, "setsockopt(7 → /var/wal, 250, 26, 0x10, 4)"),
+            ("socket", &[16, 3, 0], None, "socket(NETLINK, RAW, 0)"),
+            ("rt_sigprocmask", &[2, 1, 0, 8], None, "rt_sigprocmask(SETMASK, 0x1, 0, 8)"),
+            ("ioctl", &[3, 0x5437, 0], None, "ioctl(3, TIOCVHANGUP, 0)"),
+            ("bpf", &[5, 0x10, 144], None, "bpf(PROG_LOAD, 0x10, 144)"),
+            ("epoll_ctl", &[3, 0, 7, 0x10], None, "epoll_ctl(3, 0, 7 → /var/wal, 0x10)"),
             ("unheard_of", &[1, 2], None, "unheard_of(0x1, 0x2, 0, 0, 0, 0)"),
             ("rename", &[1, 2], Some("a\u{1b}\"b"), r#"rename("a\u{1b}\"b", "/second")"#),
             ("rename", &[1, 2], None, r#"rename(0x1, "/second")"#),

@@ -11,7 +11,8 @@ use super::names::{Call, CallTables};
 const WITH_TEXT: &str = "openat open openat2 execve execveat newfstatat statx newstat newlstat access faccessat \
                          faccessat2 readlink readlinkat unlink unlinkat mkdir mkdirat rename renameat renameat2 chdir \
                          truncate statfs creat rmdir link linkat symlink symlinkat chmod fchmodat chown lchown \
-                         fchownat utimensat chroot connect bind";
+                         fchownat fchmodat2 utimensat chroot mknod mknodat umount inotify_add_watch getxattr \
+                         lgetxattr fgetxattr setxattr lsetxattr fsetxattr listxattr removexattr connect bind";
 
 /// The calls that end what is known of a descriptor. They are recorded with chosen calls that use descriptors.
 const FOLLOWED: [&str; 4] = ["close", "close_range", "dup2", "dup3"];

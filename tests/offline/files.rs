@@ -143,6 +143,32 @@ fn calls_have_their_arguments() {
     assert_eq!(slow, [["10", "read(7, 0, 0)"], ["-2", "openat(3, \"/etc/app.conf\", RDONLY)"]]);
 }
 
+/// The descriptors of a failed call have their files, also if it was fast.
+#[test]
+fn failed_calls_have_the_files_of_their_descriptors() {
+    use crate::common::stage::Value::{N, T};
+    let [read, _, openat, _] = FILE_CALLS;
+    let mut s = syscalls_with_arguments();
+    // The slowest calls have their files in any case: these are slower.
+    let slower = (0..20).map(|i| (5 + i, read, "\u{9}", 10, MS));
+    let calls = [(1, openat, "\u{3}", 7, 5 * US)].into_iter().chain(slower).chain([(40, read, "\u{7}", -11, US)]);
+    for (at, number, fd, result, took) in calls {
+        let enter = s.hit(0, at * MS);
+        s.give(enter, &[N(number), T(fd)]);
+        if number == openat {
+            let path = s.hit(2, at * MS);
+            s.give(path, &[T("/etc/app.conf")]);
+        }
+        let exit = s.hit(1, at * MS + took);
+        s.give(exit, &[N(number), N(result)]);
+    }
+    let panels = s.panels();
+    let lines = texts(panel(&panels, "Lines"), ["line"]);
+    assert_eq!(lines, [["read(7 → /etc/app.conf, 0, 0) = -EAGAIN"]]);
+    let errors = texts(panel(&panels, "Errors"), ["call", "errno", "last_call"]);
+    assert_eq!(errors, [["read", "EAGAIN", "read(7 → /etc/app.conf, 0, 0)"]]);
+}
+
 /// Chosen calls are lines, with their paths and addresses; others do not count.
 #[test]
 fn chosen_calls_are_lines() {

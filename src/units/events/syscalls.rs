@@ -20,11 +20,11 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::panel::unit;
 use crate::source::{SumPolicy, Summing};
 use crate::units::kit::SummedCalls;
-use crate::units::kit::descriptors::DescriptorNames;
+use crate::units::kit::descriptors::{DescriptorNames, NamePurpose};
 use crate::units::kit::prelude::*;
 use crate::units::kit::socket_address;
 
-use arguments::{Arguments, descriptors};
+use arguments::Arguments;
 use choice::{CallChoice, CallSide};
 use lines::{CallArguments, CallLines, ListedCall};
 use lookups::DescriptorName;
@@ -85,10 +85,10 @@ const PATH_FIELDS: [&str; 6] =
 const SECOND_PATH_FIELDS: [&str; 3] = ["__newname_val", "__dir_name_val", "__name_val"];
 /// The fields with the socket address of a call.
 const ADDRESS_FIELDS: [&str; 2] = ["uservaddr_val", "umyaddr_val"];
-/// The calls whose result is a socket with a peer.
-const ACCEPTING: [&str; 2] = ["accept", "accept4"];
 /// The result of `connect` on a socket that does not wait: `EINPROGRESS` (asm-generic/errno.h).
 const IN_PROGRESS: i64 = -115;
+/// The error of a descriptor that refers to nothing: `EBADF`.
+const BAD_DESCRIPTOR: u32 = 9;
 /// The limit of own events of calls that have not returned.
 const MAX_OWN: usize = 1 << 16;
 /// The panel of the slowest calls, and that of lines.
@@ -226,16 +226,28 @@ impl Syscalls {
             return;
         }
         let error = (-4095..0).contains(&result).then_some(result.unsigned_abs() as u32);
+        let above = ns.is_some_and(|ns| self.slowest.exceeds(hit, cx.names, ns));
+        let is_chosen = self.choice.is_narrow() && !self.slowest.has_threshold();
+        let is_slow = ns.is_some_and(|ns| self.slowest.takes(above, ns));
+        let files = closed.into_iter().collect();
+        let mut made = CallArguments { arguments, text, second: own.second.clone(), files };
+        let purpose = match error {
+            _ if is_chosen || is_slow || above => Some(NamePurpose::Line),
+            None | Some(BAD_DESCRIPTOR) => None,
+            Some(_) => Some(NamePurpose::Rows),
+        };
+        if let Some(purpose) = purpose {
+            let found = self.files((call, result), purpose, &made, &own, hit, cx);
+            made.files.extend(found);
+        }
         let thread = cx.thread(hit.tid);
         let key = (if self.per_thread { thread } else { ThreadKey::default() }, call);
         let row = self.rows.entry(key).or_default();
-        let made = CallArguments { arguments, text, second: own.second.clone(), files: closed.into_iter().collect() };
         if let Some(error) = error {
             let failed = row.errors.entry(error).or_default();
             failed.times += 1;
             (failed.thread, failed.pid, failed.made) = (thread, hit.pid, made.clone());
         }
-        let above = ns.is_some_and(|ns| self.slowest.exceeds(hit, cx.names, ns));
         match ns {
             Some(ns) => {
                 row.stats.add_than(ns, above);
@@ -245,19 +257,13 @@ impl Syscalls {
             }
             None => row.untimed += 1,
         }
-        let is_chosen = self.choice.is_narrow() && !self.slowest.has_threshold();
-        let is_slow = ns.is_some_and(|ns| self.slowest.takes(above, ns));
         if !(is_chosen || is_slow || above || error.is_some() || cx.found.is_some()) {
             return;
-        }
-        let mut files = made.files.clone();
-        if is_chosen || is_slow || above {
-            files.extend(self.files((call, result), &made, &own, hit, cx));
         }
         let begun = entered.map_or(RetainedStack::NONE, |begin| begin.with.stack);
         let stack = if begun == RetainedStack::NONE { own.stack } else { begun };
         let tables = self.tables;
-        let listed = ListedCall { thread, call, made: CallArguments { files, ..made }, time, ns, result, stack };
+        let listed = ListedCall { thread, call, made, time, ns, result, stack };
         if is_chosen || above || error.is_some() {
             self.lines.add(listed.clone());
         }
@@ -273,25 +279,25 @@ impl Syscalls {
     fn files(
         &mut self,
         (call, result): (Call, i64),
+        purpose: NamePurpose,
         made: &CallArguments,
         own: &OwnEvent,
         hit: &UnitSample<'_>,
         cx: &mut Context<'_>,
     ) -> Vec<(i32, Arc<DescriptorName>)> {
         let Some(arguments) = &made.arguments else { return Vec::new() };
-        let all = descriptors(&self.tables.name(call), arguments);
-        if let (Some(address), [fd], true) = (&own.text, &*all, own.is_address) {
+        let shape = self.targets.shape(call, self.tables);
+        if let (Some(address), true) = (&own.text, own.is_address) {
             // The address of bind is not that of a peer, and a refused one is not that of this socket.
-            if self.tables.name(call) == "connect" && [0, IN_PROGRESS].contains(&result) {
-                self.descriptors.learn(hit.pid, *fd, address, cx.session);
+            if shape.is_connect && [0, IN_PROGRESS].contains(&result) {
+                self.descriptors.learn(hit.pid, arguments[0] as i32, address, cx.session);
             }
             return Vec::new();
         }
-        let is_accept = self.tables.known(call).is_some_and(|name| ACCEPTING.contains(&name));
-        let accepted = i32::try_from(result).ok().filter(|fd| is_accept && *fd >= 0);
+        let accepted = i32::try_from(result).ok().filter(|fd| shape.is_accept && *fd >= 0);
         let Self { targets, descriptors, .. } = self;
-        let mut name = |fd: i32| targets.name((hit.pid, fd), hit.time, descriptors, cx);
-        all.into_iter().chain(accepted).filter_map(|fd| Some((fd, name(fd)?))).collect()
+        let mut name = |fd: i32| targets.name((hit.pid, fd), hit.time, purpose, descriptors, cx);
+        shape.descriptors(arguments).chain(accepted).filter_map(|fd| Some((fd, name(fd)?))).collect()
     }
 
     /// Stores what the event of the thread's call recorded.

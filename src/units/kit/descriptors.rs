@@ -87,9 +87,9 @@ pub(crate) struct Described {
 /// The use of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NamePurpose {
-    /// A call that is shown.
+    /// A chosen or slow call.
     Line,
-    /// Sums of all calls, which leave half of the lookups to the calls that are shown.
+    /// Sums of all calls, and calls that failed, which may be many: they leave half of the lookups to the others.
     Rows,
 }
 

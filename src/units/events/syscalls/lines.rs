@@ -7,10 +7,10 @@ use rustc_hash::FxHashMap;
 
 use crate::units::kit::prelude::*;
 
-use super::ACCEPTING;
 use super::arguments::{Arguments, written};
 use super::lookups::DescriptorName;
 use super::names::{Call, CallTables, error_name};
+use super::shapes::ACCEPTING;
 
 /// The number of lines to keep.
 const KEEP: u64 = 10_000;

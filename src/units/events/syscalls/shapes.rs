@@ -2,8 +2,11 @@
 
 use crate::source::SumPolicy;
 
-use super::arguments::descriptor_at;
+use super::arguments::{Arguments, descriptor_at, open_descriptors};
 use super::names::{Abi, CallTables};
+
+/// The calls whose result is a socket with a peer.
+pub(super) const ACCEPTING: [&str; 2] = ["accept", "accept4"];
 
 /// The change of descriptors by a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,10 +30,14 @@ pub(super) enum FdEffect {
 pub(super) struct CallShape {
     /// The place of the first descriptor in the arguments.
     pub(super) descriptor: Option<usize>,
+    /// The places of all descriptors that are still open when the call has returned, as bits.
+    descriptors: u8,
     /// Whether the result is the number of bytes that were read, or written.
     pub(super) bytes: Option<Transfer>,
     pub(super) effect: FdEffect,
     pub(super) is_connect: bool,
+    /// Whether the result is a socket with a peer.
+    pub(super) is_accept: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +65,15 @@ impl CallShape {
             }
             _ => None,
         };
-        Self { descriptor: descriptor_at(name), bytes, effect, is_connect: name == "connect" }
+        let descriptors = open_descriptors(name);
+        let is_accept = ACCEPTING.contains(&name);
+        Self { descriptor: descriptor_at(name), descriptors, bytes, effect, is_connect: name == "connect", is_accept }
+    }
+
+    /// Iterates over the descriptors of a call that are still open when it has returned.
+    pub(super) fn descriptors(self, arguments: &Arguments) -> impl Iterator<Item = i32> {
+        let all = arguments.iter().enumerate().filter(move |(at, _)| self.descriptors & (1 << *at) != 0);
+        all.map(|(_, word)| *word as i32).filter(|fd| *fd >= 0)
     }
 }
 
@@ -90,5 +105,13 @@ mod tests {
         let is = |set: &BTreeSet<(i64, bool)>| [read, openat, getppid].map(|call| set.contains(&(call, false)));
         assert_eq!((policy.slow_ns, is(&policy.on_descriptor)), (5, [true, false, false]));
         assert_eq!(is(&policy.changing), [false, true, false]);
+    }
+
+    #[test]
+    fn calls_have_their_open_descriptors() {
+        let here = -100i64 as u64;
+        let of = |name: &str, first: u64| CallShape::of(name).descriptors(&[first, 0, 5, 0, 0, 0]).collect::<Vec<_>>();
+        let found = [of("read", 7), of("openat", here), of("renameat2", 4), of("close", 7), of("sendfile", here)];
+        assert_eq!(found, [vec![7], vec![], vec![4, 5], vec![], vec![0]]);
     }
 }

@@ -109,7 +109,7 @@ impl CallTargets {
         Self { sees_closes, ..Self::default() }
     }
 
-    fn shape(&mut self, call: Call, tables: CallTables) -> CallShape {
+    pub(super) fn shape(&mut self, call: Call, tables: CallTables) -> CallShape {
         // The numbers of hostile programs are without limit.
         if self.shapes.len() >= MAX_ROWS {
             self.shapes.clear();
@@ -273,12 +273,13 @@ impl CallTargets {
         &mut self,
         (pid, fd): (i32, i32),
         time: u64,
+        purpose: NamePurpose,
         names: &mut DescriptorNames,
         cx: &mut Context<'_>,
     ) -> Option<Arc<DescriptorName>> {
-        match self.look_up((pid, fd), time, NamePurpose::Line, names, cx) {
+        match self.look_up((pid, fd), time, purpose, names, cx) {
             UNKNOWN => None,
-            OTHERS => names.describe(pid, fd, NamePurpose::Line, cx).map(|of| DescriptorName::of(of.name)),
+            OTHERS => names.describe(pid, fd, purpose, cx).map(|of| DescriptorName::of(of.name)),
             row => self.name_of_row((pid, fd), row),
         }
     }

@@ -91,7 +91,7 @@ fn a_descriptor_that_was_reopened_before_its_lookup_is_not_known() {
             let returned = ReturnedCall { call, pid, time, arguments, text: None, ns: Some(10), result };
             targets.count(&returned, CallTables::X86_64, &mut names, &mut cx);
             targets.follow(&returned, CallTables::X86_64);
-            line = line.or_else(|| targets.name((pid, fd), time, &mut names, &mut cx));
+            line = line.or_else(|| targets.name((pid, fd), time, NamePurpose::Line, &mut names, &mut cx));
         }
         let rows = targets.with_lookups();
         let read: Vec<&str> = rows.iter().filter(|(_, of)| of.read > 0).map(|((_, name), _)| &**name).collect();

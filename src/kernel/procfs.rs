@@ -408,6 +408,11 @@ pub(crate) fn parent(pid: i32) -> Option<i32> {
     status_number(&pid.to_string(), "PPid", 10).and_then(|v| i32::try_from(v).ok())
 }
 
+/// Returns the size of a process's table of descriptors, which is at least the number of open ones.
+pub(crate) fn descriptor_slots(pid: i32) -> Option<u64> {
+    status_number(&pid.to_string(), "FDSize", 10)
+}
+
 /// Returns the device and inode of a process's executable.
 pub(crate) fn executable(pid: i32) -> Option<(u64, u64)> {
     use std::os::unix::fs::MetadataExt;

@@ -209,6 +209,11 @@ impl Session {
         self.origin == Origin::Live && peers::writes(pid, fd)
     }
 
+    /// Returns the descriptors that an epoll of a live process waits for.
+    pub(crate) fn polled(&self, pid: i32, fd: i32) -> Vec<i32> {
+        if self.origin == Origin::Live { peers::polled(pid, fd) } else { Vec::new() }
+    }
+
     /// Returns the working directory of a live process.
     pub(crate) fn working_directory(&self, pid: i32) -> Option<String> {
         (self.origin == Origin::Live).then(|| procfs::link(&format!("/proc/{pid}/cwd"))).flatten()

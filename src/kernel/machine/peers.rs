@@ -17,6 +17,9 @@ const MOST: usize = 1 << 18;
 /// The limit of processes at the ends of a pipe.
 const MOST_ENDS: usize = 64;
 
+/// The limit of descriptors of a process whose epolls are read: the kernel locks an epoll while it lists them.
+const MOST_SLOTS: u64 = 1 << 12;
+
 // linux/unix_diag.h.
 const UNIX_MESSAGE: usize = 16;
 const SHOW_NAME_AND_PEER: u32 = 1 | 1 << 2;
@@ -94,6 +97,16 @@ pub(crate) fn writes(pid: i32, fd: i32) -> bool {
     use std::os::unix::fs::PermissionsExt;
     let link = fs::symlink_metadata(Path::new("/proc").join(pid.to_string()).join("fd").join(fd.to_string()));
     link.is_ok_and(|link| link.permissions().mode() & 0o600 == 0o200)
+}
+
+/// Returns the descriptors that an epoll waits for; none for a process that may have very many.
+pub(crate) fn polled(pid: i32, fd: i32) -> Vec<i32> {
+    if procfs::descriptor_slots(pid).is_none_or(|slots| slots > MOST_SLOTS) {
+        return Vec::new();
+    }
+    let text = fs::read_to_string(format!("/proc/{pid}/fdinfo/{fd}")).unwrap_or_default();
+    let polled = |line: &str| line.strip_prefix("tfd:")?.split_whitespace().next()?.parse().ok();
+    text.lines().filter_map(polled).collect()
 }
 
 /// Names of sockets, and the other sockets of unix sockets without one.

@@ -46,9 +46,10 @@ pub(crate) const SPEC: Spec = Spec {
            own. Recordings have the user registers that tell it; recordings of perf need --user-regs=cx,ip, because \
            mappings identify only 32-bit programs, but not int 0x80 in 64-bit programs. Failed calls, and those \
            above --than, are lines in order of time with their arguments. -e openat,connect measures only these calls: each is a \
-           line, with its stack. -g records the stacks of all calls, which costs much more. For chosen and slow \
+           line, with its stack. -g records the stacks of all calls, which costs much more. For chosen, slow and failed \
            calls, what descriptors refer to is looked up when the call has returned: paths in /proc, the peers of \
-           sockets in the kernel's socket monitoring, and the processes at the other end of a pipe. 'Files and \
+           sockets in the kernel's socket monitoring, the processes at the other end of a pipe, and what an epoll \
+           waits for (its only descriptor, else their kinds). 'Files and \
            peers' sums up calls by their first descriptor, path or socket address. What a descriptor refers to is \
            looked up at its first use, and again every second; a descriptor that is closed or \
            reopened by then is not known. Lookups and searches take at most 5 % of the time each, and recordings lack \

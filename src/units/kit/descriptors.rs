@@ -1,5 +1,6 @@
 //! The files, peers and other ends that descriptors of running processes refer to.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,6 +19,8 @@ const PERIOD: Duration = Duration::from_millis(500);
 const MAX_NAMED: usize = 1 << 16;
 /// The limit of searches for one socket.
 const MAX_SEARCHES: u8 = 3;
+/// The limit of descriptors of an epoll whose kind is looked up.
+const MAX_POLLED: usize = 64;
 
 /// The kind of what a descriptor refers to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -77,7 +80,8 @@ impl DescriptorKind {
     }
 }
 
-/// The meaning of a descriptor: a path, the peer of a socket, the process at the other end of a pipe, or only a kind.
+/// The meaning of a descriptor: a path, the peer of a socket, the process at the other end of a pipe, what an epoll waits
+/// for, or only a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Described {
     pub(crate) kind: DescriptorKind,
@@ -118,21 +122,43 @@ impl DescriptorNames {
     ) -> Option<Described> {
         let link = self.link(pid, fd, purpose, cx.session)?;
         let kind = DescriptorKind::of_link(&link);
+        let epoll = if kind == DescriptorKind::Epoll { self.epoll(pid, fd, purpose, cx) } else { None };
+        Some(Described { kind, name: epoll.unwrap_or_else(|| self.name((pid, fd), &link, cx)) })
+    }
+
+    /// Names a descriptor by its link in /proc.
+    fn name(&mut self, (pid, fd): (i32, i32), link: &str, cx: &mut Context<'_>) -> Arc<str> {
+        let kind = DescriptorKind::of_link(link);
         let named = match kind {
-            DescriptorKind::Socket => Session::inode_of_link(&link, "socket").and_then(|inode| self.socket(inode, cx)),
+            DescriptorKind::Socket => Session::inode_of_link(link, "socket").and_then(|inode| self.socket(inode, cx)),
             DescriptorKind::Pipe => {
-                Session::inode_of_link(&link, "pipe").and_then(|inode| self.pipe(inode, pid, fd, cx))
+                Session::inode_of_link(link, "pipe").and_then(|inode| self.pipe(inode, pid, fd, cx))
             }
             _ => None,
         };
         let plain = || match kind {
-            DescriptorKind::File | DescriptorKind::Device | DescriptorKind::KernelFile | DescriptorKind::Memory => {
-                link.as_str()
-            }
+            DescriptorKind::File | DescriptorKind::Device | DescriptorKind::KernelFile | DescriptorKind::Memory => link,
             DescriptorKind::Other => link.trim_start_matches("anon_inode:"),
             kind => kind.label(),
         };
-        Some(Described { kind, name: named.unwrap_or_else(|| plain().into()) })
+        named.unwrap_or_else(|| plain().into())
+    }
+
+    /// Names an epoll by what it waits for: the only file or peer, or the kinds of several, whose number changes.
+    fn epoll(&mut self, pid: i32, fd: i32, purpose: NamePurpose, cx: &mut Context<'_>) -> Option<Arc<str>> {
+        let before = thread_cpu_ns();
+        let polled = cx.session.polled(pid, fd);
+        self.spent += Duration::from_nanos(thread_cpu_ns().saturating_sub(before));
+        let mut link = |fd: i32| Some((fd, self.link(pid, fd, purpose, cx.session)?));
+        let links: Vec<(i32, String)> = polled.into_iter().take(MAX_POLLED).filter_map(&mut link).collect();
+        if let [(only, link)] = &links[..] {
+            return Some(format!("epoll of {}", self.name((pid, *only), link, cx)).into());
+        }
+        let mut kinds: BTreeMap<DescriptorKind, usize> = BTreeMap::new();
+        links.iter().for_each(|(_, link)| *kinds.entry(DescriptorKind::of_link(link)).or_default() += 1);
+        let labels = kinds.iter().map(|(kind, n)| format!("{}{}", kind.label(), if *n > 1 { "s" } else { "" }));
+        let labels: Vec<String> = labels.collect();
+        (!labels.is_empty()).then(|| format!("epoll of {}", labels.join(", ")).into())
     }
 
     /// Returns why peers of sockets are missing, if the last search failed.
@@ -223,6 +249,7 @@ mod tests {
     use std::process::{Command, Stdio};
 
     use rustc_hash::FxHashSet;
+    use rustix::event::epoll;
 
     use crate::session::Origin;
     use crate::units::kit::ThreadNames;
@@ -253,6 +280,15 @@ mod tests {
         assert_eq!(kind, DescriptorKind::Pipe);
         let (_, unix) = describe(one.as_raw_fd()).unwrap_or_default();
         assert!(unix.starts_with("unix to ") && unix.ends_with(&format!("-{pid}")), "{unix}");
+        // An epoll has the name of what it waits for, or several have their kinds.
+        let waits = epoll::create(epoll::CreateFlags::CLOEXEC).expect("an epoll");
+        assert_eq!(describe(waits.as_raw_fd()), Some((DescriptorKind::Epoll, "epoll".into())));
+        let mut add = |of: &dyn std::os::fd::AsFd| {
+            epoll::add(&waits, of.as_fd(), epoll::EventData::new_u64(0), epoll::EventFlags::OUT).expect("added");
+            describe(waits.as_raw_fd()).map(|(_, name)| name).unwrap_or_default()
+        };
+        let found = [add(&client), add(&one), add(&input)];
+        assert_eq!(found, [format!("epoll of {at}"), "epoll of sockets".into(), "epoll of sockets, pipe".into()]);
         assert_eq!(describe(-1), None);
         drop(input);
         cat.wait().expect("ends");

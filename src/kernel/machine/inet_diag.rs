@@ -29,6 +29,7 @@ const MAX_MESSAGES: usize = 1 << 14;
 mod info {
     pub(super) const RTT: usize = 68;
     pub(super) const RTT_VARIANCE: usize = 72;
+    pub(super) const SEGMENTS_RESENT: usize = 100;
     pub(super) const BYTES_ACKED: usize = 120;
     pub(super) const BYTES_RECEIVED: usize = 128;
     pub(super) const WINDOW_LIMITED: usize = 176;
@@ -109,6 +110,8 @@ pub struct TcpCounters {
     pub(crate) received: u64,
     /// Bytes of data that were sent again.
     pub(crate) resent: u64,
+    /// Segments that were sent again, also those of the handshake.
+    pub(crate) resent_segments: u64,
     /// Nanoseconds for which data waited for the peer's receive window.
     pub(crate) window_wait_ns: u64,
     /// Nanoseconds for which the connection was open between two readings; 0 in a reading, the kernel has no such counter.
@@ -128,6 +131,7 @@ impl TcpCounters {
             sent: self.sent.saturating_sub(before.sent),
             received: self.received.saturating_sub(before.received),
             resent: self.resent.saturating_sub(before.resent),
+            resent_segments: self.resent_segments.saturating_sub(before.resent_segments),
             window_wait_ns: self.window_wait_ns.saturating_sub(before.window_wait_ns),
             open_ns: self.open_ns.saturating_sub(before.open_ns),
         }
@@ -137,6 +141,7 @@ impl TcpCounters {
         self.sent = self.sent.saturating_add(other.sent);
         self.received = self.received.saturating_add(other.received);
         self.resent = self.resent.saturating_add(other.resent);
+        self.resent_segments = self.resent_segments.saturating_add(other.resent_segments);
         self.window_wait_ns = self.window_wait_ns.saturating_add(other.window_wait_ns);
         self.open_ns = self.open_ns.saturating_add(other.open_ns);
     }
@@ -150,6 +155,7 @@ impl TcpCounters {
             sent: sent.or_else(|| number(info::BYTES_ACKED))?,
             received: number(info::BYTES_RECEIVED)?,
             resent,
+            resent_segments: word(bytes, info::SEGMENTS_RESENT).map_or(0, u64::from),
             window_wait_ns: number(info::WINDOW_LIMITED).unwrap_or(0).saturating_mul(1000),
             open_ns: 0,
         })
@@ -415,6 +421,7 @@ mod tests {
         body[44..52].copy_from_slice(&0x1_0000_0002u64.to_ne_bytes());
         let mut info = vec![0; 232];
         info[info::RTT..][..4].copy_from_slice(&900u32.to_ne_bytes());
+        info[info::SEGMENTS_RESENT..][..4].copy_from_slice(&3u32.to_ne_bytes());
         for (at, value) in [
             (info::BYTES_RECEIVED, 70),
             (info::WINDOW_LIMITED, 5),
@@ -440,7 +447,8 @@ mod tests {
         let [only] = all[..] else { panic!("{all:?}") };
         assert_eq!((only.local.to_string(), only.peer.to_string()), ("10.0.0.1:80".into(), "10.0.3.7:40000".into()));
         assert_eq!((only.rtt, only.cookie, only.is_peer_full), ([900, 0], 0x1_0000_0002, true));
-        let counters = TcpCounters { sent: 1000, received: 70, resent: 100, window_wait_ns: 5000, open_ns: 0 };
+        let (sent, received, resent, resent_segments) = (1000, 70, 100, 3);
+        let counters = TcpCounters { sent, received, resent, resent_segments, window_wait_ns: 5000, open_ns: 0 };
         assert_eq!(only.counters, Some(counters));
         assert_eq!(only.namespace, 7);
         for len in 1..message.len() {

@@ -19,7 +19,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::session::{Origin, SocketListError};
 use crate::units::kit::prelude::*;
 
-use connections::{Connection, Connections, Way};
+use connections::{Connection, Connections, Resent, Way};
 use fields::{Ends, NOWHERE, SocketFields};
 use figures::{AllFigures, Happening, ListenQueue};
 use listeners::{FoundListener, Port};
@@ -40,7 +40,7 @@ pub(crate) const SPEC: Spec = Spec {
            window was full. Live, the kernel's socket monitoring is read every second in all network namespaces, \
            and reports each connection that ends. It supplies connections that are older than the measurement, \
            listening sockets, and counters: Sent and Received are bytes of data (and one for the peer's end). \
-           Retrans counts packets that were sent again, also SYN-ACKs, and Resent their bytes; Win wait is the time for which data waited for the peer's receive \
+           Retrans counts segments that were sent again, also SYNs and SYN-ACKs, and Resent their bytes; Win wait is the time for which data waited for the peer's receive \
            window, and Zero win the number of connections whose peer has a window of zero now. Round-trip times \
            (RTT) and their mean deviations (RTT var) are those of open connections now and of others at their end. \
            Waiting are connections that the process has not accepted yet, of Limit; Dropped are those that were not \
@@ -82,6 +82,8 @@ const OVERFLOWS: [&str; 6] =
 const TCP: i64 = 6;
 /// `ETH_P_IP` and `ETH_P_IPV6`.
 const OF_IP: [i64; 2] = [0x0800, 0x86dd];
+/// The limit of handshakes that wait for their end.
+const MAX_HANDSHAKES: usize = 1 << 14;
 /// The limit of places and reasons of drops and resets.
 const MAX_REASONS: usize = 1 << 12;
 
@@ -130,6 +132,8 @@ struct ReportedError {
 struct Tcp {
     fields: [Option<SocketFields>; EVENTS.len()],
     connections: Connections,
+    /// The SYN-ACKs that were sent again: the counter of the connection that follows includes them.
+    handshakes: FxHashMap<Ends, u64>,
     looks: Looks,
     traffic: Traffic,
     /// Whether reports of ends are missing.
@@ -170,7 +174,7 @@ impl Tcp {
             Happening::Opened => "opened",
             Happening::Accepted => "accepted",
             Happening::Failed => "failed",
-            Happening::Retransmitted => "retransmitted",
+            Happening::Retransmitted(_) => "retransmitted",
             Happening::ResetSent | Happening::ResetReceived | Happening::Refused => "resets",
             Happening::Overflowed => "overflowed",
             _ => return,
@@ -185,7 +189,18 @@ impl Tcp {
         for task in [process.tid, tid] {
             cx.comm(task);
         }
-        Connection { ends, namespace: 0, way, process, thread, port: None, since: 0, established: 0, counts }
+        Connection {
+            ends,
+            namespace: 0,
+            way,
+            process,
+            thread,
+            port: None,
+            since: 0,
+            established: 0,
+            resent: Resent::default(),
+            counts,
+        }
     }
 
     fn accepted_by(&self, ends: Ends, cx: &mut Context<'_>) -> Connection {
@@ -335,19 +350,24 @@ impl Unit for Tcp {
                 let number = fields.error(hit.raw);
                 self.failed_with(number, ends, hit);
             }
-            (RETRANSMIT | RESET_RECEIVED, Some(ends)) => {
+            (RETRANSMIT, Some(ends)) => {
                 let connection = self.connection(socket, ends, cx);
-                let is_again = hit.role == RETRANSMIT;
-                let what = match (is_again, connection.is_established()) {
-                    (true, _) => Happening::Retransmitted,
-                    (false, true) => Happening::ResetReceived,
-                    (false, false) => Happening::Refused,
-                };
+                let segments = self.connections.resent_of(socket).map_or(1, Resent::add_event);
+                self.count(&connection, Happening::Retransmitted(segments), hit);
+            }
+            (RESET_RECEIVED, Some(ends)) => {
+                let connection = self.connection(socket, ends, cx);
+                let is_established = connection.is_established();
+                let what = if is_established { Happening::ResetReceived } else { Happening::Refused };
                 self.count(&connection, what, hit);
             }
             (RETRANSMIT_SYNACK, Some(ends)) => {
                 let connection = self.accepted_by(ends, cx);
-                self.count(&connection, Happening::Retransmitted, hit);
+                if self.handshakes.len() >= MAX_HANDSHAKES {
+                    self.handshakes.clear();
+                }
+                *self.handshakes.entry(ends).or_default() += 1;
+                self.count(&connection, Happening::Retransmitted(1), hit);
             }
             (RESET_SENT, _) => self.reset_sent(hit, cx),
             (DROP, _) if protocol.is_none_or(|of| OF_IP.contains(&of)) => {
@@ -386,6 +406,7 @@ impl Unit for Tcp {
     fn lost(&mut self, lost: &LostEvents) {
         self.looks.forget();
         self.connections.forget();
+        self.handshakes.clear();
         self.ended.clear();
         self.reported.clear();
         if lost.records == 0 {

@@ -49,6 +49,36 @@ impl Place {
     }
 }
 
+/// The segments of a connection that were sent again. An event may report several, and the counter is read later.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Resent {
+    events: u64,
+    counted: u64,
+}
+
+impl Resent {
+    /// After events of segments that were sent again before the connection was made.
+    pub(super) fn after(events: u64) -> Self {
+        Self { events, counted: 0 }
+    }
+
+    /// Adds an event. Returns the segments that are new.
+    pub(super) fn add_event(&mut self) -> u64 {
+        self.change(|of| of.events += 1)
+    }
+
+    /// Adds the growth of the kernel's counter. Returns the segments that are new.
+    pub(super) fn add_counted(&mut self, segments: u64) -> u64 {
+        self.change(|of| of.counted = of.counted.saturating_add(segments))
+    }
+
+    fn change(&mut self, change: impl FnOnce(&mut Self)) -> u64 {
+        let before = self.events.max(self.counted);
+        change(self);
+        self.events.max(self.counted) - before
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Connection {
     pub(super) ends: Ends,
@@ -64,6 +94,7 @@ pub(super) struct Connection {
     pub(super) since: u64,
     /// When it was established; 0 if unknown.
     pub(super) established: u64,
+    pub(super) resent: Resent,
     /// Whether its figures belong to the target.
     pub(super) counts: bool,
 }
@@ -171,6 +202,27 @@ impl Connections {
         exact.or_else(|| open(&unknown)).or_else(|| self.before.get(&unknown)).or_else(ended)
     }
 
+    /// Returns the resent segments of an open connection by its socket: several that connect have the same place.
+    pub(super) fn resent_of(&mut self, socket: u64) -> Option<&mut Resent> {
+        self.open.get_mut(&socket).map(|of| &mut of.resent)
+    }
+
+    /// Returns the resent segments of the connection that [`Self::at`] returns.
+    pub(super) fn resent_at(&mut self, place: &Place) -> Option<&mut Resent> {
+        let places = [*place, Place { namespace: 0, ..*place }];
+        for place in &places {
+            let socket = self.sockets.get(place).filter(|socket| self.open.contains_key(socket)).copied();
+            if let Some(socket) = socket {
+                return self.resent_of(socket);
+            }
+            if self.before.contains_key(place) {
+                return self.before.get_mut(place).map(|of| &mut of.resent);
+            }
+        }
+        let place = places.iter().find(|place| self.ended.contains_key(place))?;
+        self.ended.get_mut(place).map(|of| &mut of.resent)
+    }
+
     /// Returns the open connections with these ends in any namespace.
     pub(super) fn between(&self, ends: Ends) -> impl Iterator<Item = &Connection> {
         let open = self.sockets.range(Place::in_any(ends)).filter_map(|(_, socket)| self.open.get(socket));
@@ -272,7 +324,18 @@ mod tests {
     fn accepted(port: u16, namespace: u64) -> Connection {
         let ends = Ends { local: LOCAL.into(), peer: ([10, 0, 0, 1], port).into() };
         let (process, way, counts) = (ThreadKey::of_row(namespace), Way::In, true);
-        Connection { ends, namespace, way, process, thread: process, port: None, since: 5, established: 0, counts }
+        Connection {
+            ends,
+            namespace,
+            way,
+            process,
+            thread: process,
+            port: None,
+            since: 5,
+            established: 0,
+            resent: Resent::default(),
+            counts,
+        }
     }
 
     fn two_servers() -> Connections {
@@ -331,6 +394,26 @@ mod tests {
         assert_eq!(connections.awaited(), 2);
         connections.has_last_counters(&all[0]);
         assert_eq!(connections.awaited(), 1);
+    }
+
+    /// An event may report several segments, and the counter has those of a handshake that had events before.
+    #[test]
+    fn resent_segments_count_once() {
+        let mut connections = two_servers();
+        let of = Connection { established: 6, resent: Resent::after(1), ..accepted(4000, 1) };
+        connections.insert(0xa0, of);
+        let at = |connections: &mut Connections, segments: u64| {
+            connections.resent_at(&of.place()).map(|resent| resent.add_counted(segments))
+        };
+        let event = |connections: &mut Connections| connections.resent_of(0xa0).map(Resent::add_event);
+        assert_eq!(at(&mut connections, 1), Some(0), "the segment of the handshake");
+        assert_eq!([event(&mut connections), at(&mut connections, 3)], [Some(1), Some(2)]);
+        // The counter was ahead of the event.
+        assert_eq!([event(&mut connections), at(&mut connections, 0)], [Some(0); 2]);
+        assert_eq!(connections.resent_at(&accepted(4001, 1).place()), None);
+        let last = *connections.get(0xa0).expect("it is open");
+        connections.end(0xa0, last);
+        assert_eq!([event(&mut connections), at(&mut connections, 9)], [None, Some(9)]);
     }
 
     #[test]

@@ -23,7 +23,8 @@ pub(super) enum Happening {
     Failed,
     /// The connection ended after so many nanoseconds; 0 if its start is unknown.
     Closed(u64),
-    Retransmitted,
+    /// So many segments were sent again.
+    Retransmitted(u64),
     ResetSent,
     /// The peer reset the connection.
     ResetReceived,
@@ -114,7 +115,7 @@ impl Figures {
                     self.life.add(ns);
                 }
             }
-            Happening::Retransmitted => self.retransmits += 1,
+            Happening::Retransmitted(segments) => self.retransmits += segments,
             Happening::ResetSent => self.resets_sent += 1,
             Happening::ResetReceived => self.resets_received += 1,
             Happening::Refused => {
@@ -285,7 +286,7 @@ impl AllFigures {
 mod tests {
     use std::net::SocketAddr;
 
-    use super::super::connections::Way;
+    use super::super::connections::{Resent, Way};
     use super::super::fields::Ends;
     use super::*;
 
@@ -296,7 +297,18 @@ mod tests {
         let ends = Ends { local, peer };
         let (namespace, way, process) = (0, Way::Out, ThreadKey::of_row(1));
         let (thread, port, counts) = (process, None, true);
-        let of = Connection { ends, namespace, way, process, thread, port, since: 0, established: 0, counts };
+        let of = Connection {
+            ends,
+            namespace,
+            way,
+            process,
+            thread,
+            port,
+            since: 0,
+            established: 0,
+            resent: Resent::default(),
+            counts,
+        };
         let carried = |sent| Happening::Carried(TcpCounters { sent, ..TcpCounters::default() });
         let rows = |what: Happening| {
             let mut figures = AllFigures::default();

@@ -1,6 +1,6 @@
 //! The life of a connection, by its changes of state: opened, established, failed or closed, and its error.
 
-use super::connections::{Connection, Way};
+use super::connections::{Connection, Resent, Way};
 use super::fields::{Ends, state};
 use super::figures::Happening;
 use super::listeners::{Listener, Port};
@@ -31,7 +31,8 @@ impl Tcp {
                 self.connections.listeners.end(socket, port_of(ends, hit, cx), hit.pid);
             }
             (state::LISTEN, state::SYN_RECV) => {
-                let connection = Connection { since: hit.time, ..self.accepted_by(ends, cx) };
+                let resent = Resent::after(self.handshakes.remove(&ends).unwrap_or(0));
+                let connection = Connection { since: hit.time, resent, ..self.accepted_by(ends, cx) };
                 self.insert(socket, connection, cx);
             }
             (state::CLOSE, state::SYN_SENT) => {

@@ -39,6 +39,9 @@ impl Tcp {
         }
         for (of, growth, ended) in grown {
             self.figures.add(&of, Happening::Carried(growth));
+            let resent = self.connections.resent_at(&of.place());
+            let segments = resent.map_or(0, |resent| resent.add_counted(growth.resent_segments));
+            self.figures.add(&of, Happening::Retransmitted(segments));
             if let Some(socket) = ended {
                 self.connections.has_last_counters(&of);
                 round_trips(&socket).into_iter().for_each(|rtt| self.figures.add(&of, Happening::RoundTrips(rtt)));

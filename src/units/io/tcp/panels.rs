@@ -354,7 +354,7 @@ fn place(at: &Moment<'_>, key: DropKey, of: &Dropped) -> Arc<str> {
 mod tests {
     use crate::session::TcpCounters;
 
-    use super::super::connections::Connection;
+    use super::super::connections::{Connection, Resent};
     use super::super::fields::Ends;
     use super::super::figures::Happening;
     use super::*;
@@ -362,18 +362,29 @@ mod tests {
     fn outgoing(ends: Ends) -> Connection {
         let (namespace, way, process, counts) = (0, Way::Out, ThreadKey::of_row(1), true);
         let (thread, port) = (process, None);
-        Connection { ends, namespace, way, process, thread, port, since: 0, established: 0, counts }
+        Connection {
+            ends,
+            namespace,
+            way,
+            process,
+            thread,
+            port,
+            since: 0,
+            established: 0,
+            resent: Resent::default(),
+            counts,
+        }
     }
 
     /// A peer with more retransmits, but a small share of them, does not hide another one.
     #[test]
     fn the_peer_that_loses_a_share_is_named() {
         let mut tcp = Tcp::default();
-        let mut add = |peer: u8, retransmits: usize, sent: u64, resent: u64| {
+        let mut add = |peer: u8, retransmits: u64, sent: u64, resent: u64| {
             let [local, peer] = [1, peer].map(|last| SocketAddr::from(([10, 0, 0, last], 80)));
             let ends = Ends { local, peer };
             let of = outgoing(ends);
-            (0..retransmits).for_each(|_| tcp.figures.add(&of, Happening::Retransmitted));
+            tcp.figures.add(&of, Happening::Retransmitted(retransmits));
             let carried = TcpCounters { sent, resent, ..TcpCounters::default() };
             tcp.figures.add(&of, Happening::Carried(carried));
         };

@@ -94,7 +94,10 @@ impl Traffic {
         mut grown: impl FnMut(&Connection, &TcpSocket, TcpCounters),
     ) -> bool {
         let (before, mut has_lost) = (std::mem::take(&mut self.waiting), false);
-        let has_bytes = |socket: &TcpSocket| socket.counters.is_some_and(|of| of != TcpCounters::default());
+        let has_bytes = |socket: &TcpSocket| {
+            let bytes = socket.counters.map(|of| TcpCounters { resent_segments: 0, ..of });
+            bytes.is_some_and(|of| of != TcpCounters::default())
+        };
         for (socket, since) in before.into_iter().chain(sockets.into_iter().map(|socket| (socket, now))) {
             match self.growth(&socket, connections) {
                 Some((of, growth)) => {
@@ -135,7 +138,7 @@ impl Traffic {
 mod tests {
     use std::net::SocketAddr;
 
-    use super::super::connections::Way;
+    use super::super::connections::{Resent, Way};
     use super::super::fields::Ends;
     use super::*;
     use crate::units::kit::ThreadKey;
@@ -168,7 +171,18 @@ mod tests {
         let ends = Ends { local, peer };
         let (namespace, way, process, established) = (0, Way::Out, ThreadKey::of_row(1), since);
         let (thread, port) = (process, None);
-        Connection { ends, namespace, way, process, thread, port, since, established, counts: true }
+        Connection {
+            ends,
+            namespace,
+            way,
+            process,
+            thread,
+            port,
+            since,
+            established,
+            resent: Resent::default(),
+            counts: true,
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The use of the machine's resources in each interval: disks, memory, networks, processes, limits of cgroups. A bounded
 //! history answers questions about earlier times.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,7 +21,10 @@ use super::processes::{ProcessUse, ProcessWatch};
 /// The number of intervals that are kept.
 pub(crate) const KEPT: usize = 1800;
 /// The limit of network namespaces that are read in an interval, in addition to our own.
-const MAX_NAMESPACES: usize = 8;
+const MAX_NAMESPACES: usize = 16;
+/// The number of intervals between two searches for the network namespaces of idle processes, and the limit of processes.
+const SEARCHED_EVERY: u32 = 10;
+const MAX_SEARCHED: usize = 8000;
 
 /// A disk in an interval.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -55,7 +58,9 @@ pub struct NetworkUse {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NetworkCounts {
     pub(crate) opened: u64,
+    pub(crate) accepted: u64,
     pub(crate) failed: u64,
+    /// Established connections that ended by a reset.
     pub(crate) reset: u64,
     pub(crate) segments: u64,
     pub(crate) retransmitted: u64,
@@ -153,6 +158,9 @@ pub(crate) struct ResourceWatch {
     whole: HashMap<String, bool>,
     sys_block: PathBuf,
     processes: ProcessWatch,
+    /// A process of each network namespace that the last search found, and the intervals until the next one.
+    namespaces: Vec<i32>,
+    until_search: u32,
     locks: LockWatch,
     deadlocks: DeadlockWatch,
     limits: MemoryLimits,
@@ -186,6 +194,8 @@ impl ResourceWatch {
             whole: HashMap::new(),
             sys_block: roots.sys.join("class/block"),
             processes: ProcessWatch::default(),
+            namespaces: Vec::new(),
+            until_search: 0,
             locks: LockWatch::default(),
             deadlocks: DeadlockWatch::default(),
             limits: MemoryLimits::here(),
@@ -299,20 +309,42 @@ impl ResourceWatch {
         }
     }
 
-    /// Reads our own network namespace and those of the processes that are in others.
+    /// Finds a process of each network namespace: one that waits for its peers uses little CPU time.
+    fn search_namespaces(&mut self) {
+        let left = self.until_search.checked_sub(1);
+        self.until_search = left.unwrap_or(SEARCHED_EVERY - 1);
+        if left.is_some() {
+            return;
+        }
+        let entries = fs::read_dir(&self.proc).into_iter().flatten().flatten();
+        let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok()).take(MAX_SEARCHED);
+        let mut found: BTreeMap<PathBuf, i32> = BTreeMap::new();
+        for pid in numbers {
+            if let Ok(namespace) = fs::read_link(self.proc.join(pid.to_string()).join("ns/net")) {
+                let first = found.entry(namespace).or_insert(pid);
+                *first = pid.min(*first);
+            }
+        }
+        self.namespaces = found.into_values().collect();
+    }
+
+    /// Reads our own network namespace, then those of the processes with the largest figures, then others.
     fn networks(&mut self, processes: &[ProcessUse]) -> Vec<NetworkUse> {
+        self.search_namespaces();
         let texts = self.net_files.each_mut().map(|file| file.read().map(<[u8]>::to_vec).unwrap_or_default());
         let mut found = vec![(PathBuf::new(), None, NetworkCounts::parse(&texts))];
         let own = fs::read_link(self.proc.join("self/ns/net")).ok();
-        for one in processes {
-            let dir = self.proc.join(one.pid.to_string());
+        let largest = processes.iter().map(|one| (one.pid, Some(one.comm.clone())));
+        for (pid, comm) in largest.chain(self.namespaces.iter().map(|pid| (*pid, None))) {
+            let dir = self.proc.join(pid.to_string());
             let Ok(namespace) = fs::read_link(dir.join("ns/net")) else { continue };
             let is_known = Some(&namespace) == own.as_ref() || found.iter().any(|(known, ..)| *known == namespace);
             if !is_known && found.len() <= MAX_NAMESPACES {
                 let read = |file| fs::read(dir.join(file));
                 let (Ok(snmp), Ok(netstat)) = (read("net/snmp"), read("net/netstat")) else { continue };
                 let texts = [snmp, netstat];
-                found.push((namespace, Some((one.pid, one.comm.clone())), NetworkCounts::parse(&texts)));
+                let name = || String::from_utf8_lossy(&read("comm").unwrap_or_default()).trim_end().into();
+                found.push((namespace, Some((pid, comm.unwrap_or_else(name))), NetworkCounts::parse(&texts)));
             }
         }
         let mut out = Vec::new();
@@ -336,10 +368,11 @@ pub(crate) struct SlowFigures<'a> {
 impl NetworkCounts {
     /// Parses the texts of /proc/net/snmp and /proc/net/netstat.
     fn parse([snmp, netstat]: &[Vec<u8>; 2]) -> Self {
-        let [opened, failed, reset, segments, retransmitted, datagrams_dropped] = net_counters(
+        let [opened, accepted, failed, reset, segments, retransmitted, datagrams_dropped] = net_counters(
             snmp,
             [
                 ("Tcp", "ActiveOpens"),
+                ("Tcp", "PassiveOpens"),
                 ("Tcp", "AttemptFails"),
                 ("Tcp", "EstabResets"),
                 ("Tcp", "OutSegs"),
@@ -348,12 +381,13 @@ impl NetworkCounts {
             ],
         );
         let [drops] = net_counters(netstat, [("TcpExt", "ListenOverflows")]);
-        Self { opened, failed, reset, segments, retransmitted, unaccepted: drops, datagrams_dropped }
+        Self { opened, accepted, failed, reset, segments, retransmitted, unaccepted: drops, datagrams_dropped }
     }
 
     fn map(&self, other: &Self, of: fn(u64, u64) -> u64) -> Self {
         Self {
             opened: of(self.opened, other.opened),
+            accepted: of(self.accepted, other.accepted),
             failed: of(self.failed, other.failed),
             reset: of(self.reset, other.reset),
             segments: of(self.segments, other.segments),
@@ -417,6 +451,36 @@ mod tests {
         let counts = one.networks[0].counts;
         assert_eq!((counts.opened, counts.failed, counts.unaccepted, counts.segments), (50, 25, 50, 0));
         assert_eq!((history.between((2_000_000_000, u64::MAX)).len(), history.start()), (0, Some(1_000_000_000)));
+    }
+
+    /// A client that waits for its peers is not among the processes with the largest figures.
+    #[test]
+    fn namespaces_of_idle_processes_are_read() {
+        let dir = tempfile::tempdir().expect("dir");
+        let put = |name: &str, text: &str| {
+            let path = dir.path().join(name);
+            fs::create_dir_all(path.parent().expect("a parent")).expect("made");
+            fs::write(path, text).expect("written");
+        };
+        // Linux does not give out this number.
+        let pid = i32::MAX;
+        let all = |n: u64| {
+            put(&format!("{pid}/net/snmp"), &format!("Tcp: ActiveOpens PassiveOpens EstabResets\nTcp: {n} {n} {n}\n"));
+            put(&format!("{pid}/net/netstat"), "");
+        };
+        put(&format!("{pid}/comm"), "client\n");
+        fs::create_dir_all(dir.path().join(format!("{pid}/ns"))).expect("made");
+        std::os::unix::fs::symlink("net:[7]", dir.path().join(format!("{pid}/ns/net"))).expect("a link");
+        let mut watch = ResourceWatch::new(&Roots { proc: dir.path().into(), sys: dir.path().into() });
+        for (at, n) in [(1_000_000_000, 10), (2_000_000_000, 25)] {
+            all(n);
+            watch.read(at, &Stat::default(), 100, SlowFigures::default());
+        }
+        let history = watch.read(3_000_000_000, &Stat::default(), 100, SlowFigures::default());
+        let [second, _] = history.between((0, u64::MAX))[..] else { panic!("two intervals") };
+        let [_, of_client] = &second.networks[..] else { panic!("{:?}", second.networks) };
+        assert_eq!(of_client.process, Some((pid, "client".into())));
+        assert_eq!((of_client.counts.opened, of_client.counts.accepted, of_client.counts.reset), (15, 15, 15));
     }
 
     #[test]

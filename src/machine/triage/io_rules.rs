@@ -26,6 +26,9 @@ const LEAST_REQUESTS: f64 = 10.0;
 const FAILED: f64 = 2.0;
 const FAILED_SHARE: f64 = 0.05;
 const BAD_SHARE: f64 = 0.2;
+/// Established connections that end by a reset per second, and their share of those opened and accepted.
+const RESET: f64 = 2.0;
+const RESET_SHARE: f64 = 0.05;
 /// Segments that are sent again per second, and the share of those sent.
 const RETRANSMITTED: f64 = 5.0;
 const RETRANSMITTED_SHARE: f64 = 0.01;
@@ -108,6 +111,21 @@ pub(super) fn refused(totals: &Totals<'_>) -> Option<MachineFinding> {
         all => all.iter().take(2).map(Culprit::text).collect::<Vec<_>>().join(", "),
     };
     Some(finding.by(culprit).shown_by(evidence))
+}
+
+pub(super) fn resets(totals: &Totals<'_>) -> Option<MachineFinding> {
+    let (pid, name, counts) = worst(totals, |counts| counts.reset)?;
+    let rate = counts.reset as f64 / totals.seconds.max(1e-3);
+    let began = counts.opened.saturating_add(counts.accepted).max(counts.reset).max(1);
+    let share = counts.reset as f64 / began as f64;
+    if rate < totals.limit(RESET) || share < totals.limit(RESET_SHARE) {
+        return None;
+    }
+    let figure = format!("{:.0} % of connections are reset", 100.0 * share);
+    let finding = MachineFinding::new(Cause::Resets, Severity::Look, SPECIFIC + 0.2 * share, figure, connections(pid));
+    let began = began as f64 / totals.seconds.max(1e-3);
+    let evidence = format!("{} of {} a second, by this machine or its peers", short(rate), short(began));
+    Some(finding.by(place(pid, name)).shown_by(evidence))
 }
 
 pub(super) fn retransmits(totals: &Totals<'_>) -> Option<MachineFinding> {

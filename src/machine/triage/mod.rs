@@ -155,6 +155,8 @@ causes! {
     Growth Memory "growth";
     /// Connections fail.
     Refused Network "connect-failures";
+    /// Connections end by a reset.
+    Resets Network "connection-resets";
     /// Segments are sent again.
     Retransmits Network "retransmits";
     /// Connections are dropped, because their listen queue is full.
@@ -430,6 +432,7 @@ const RULES: &[fn(&Totals<'_>) -> Option<MachineFinding>] = &[
     cpu_rules::asleep,
     io_rules::disk,
     io_rules::refused,
+    io_rules::resets,
     io_rules::retransmits,
     io_rules::unaccepted,
     io_rules::datagrams,

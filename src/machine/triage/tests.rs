@@ -273,6 +273,11 @@ fn connections_that_fail() {
         only(Cause::Unaccepted, counts(NetworkCounts { unaccepted: 5, ..NetworkCounts::default() })).severity,
         Severity::Bad
     );
+    let found =
+        only(Cause::Resets, counts(NetworkCounts { opened: 30, accepted: 10, reset: 8, ..NetworkCounts::default() }));
+    assert_eq!((found.severity, &*found.figure), (Severity::Look, "20 % of connections are reset"));
+    // A few of many.
+    assert_eq!(reported(counts(NetworkCounts { accepted: 9000, reset: 8, ..NetworkCounts::default() })), []);
     only(Cause::Datagrams, counts(NetworkCounts { datagrams_dropped: 5, ..NetworkCounts::default() }));
     assert_eq!(
         reported(counts(NetworkCounts {

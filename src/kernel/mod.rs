@@ -24,7 +24,7 @@ pub mod walk;
 pub use bpf::btf;
 pub(crate) use bpf::strings;
 pub(crate) use files::mapped;
-pub use machine::{cgroup, cpus, host, identity, peers, sockets};
+pub use machine::{cgroup, cpus, host, identity, peers, services, sockets};
 pub(crate) use perf_event::ring;
 #[cfg(test)]
 pub(crate) use perf_event::tests as fake;

@@ -11,7 +11,8 @@ use crate::record::kinds::{FileId, Mmap, TaskRecord};
 use super::host::Thread;
 use super::space::AddressSpace;
 use super::{
-    BlockedThread, MAX_TOLD, Origin, OtherEnds, Session, SideBandEvent, TcpMonitor, TcpSocket, is_unnamed, unnamed,
+    BlockedThread, MAX_TOLD, Origin, OtherEnds, ServiceNames, Session, SideBandEvent, TcpMonitor, TcpSocket,
+    is_unnamed, unnamed,
 };
 
 /// The maximum number of blocked threads to look up: each takes three reads.
@@ -175,6 +176,11 @@ impl Session {
     /// Returns the inode of a live process's network namespace.
     pub(crate) fn net_namespace(&self, pid: i32) -> Option<u64> {
         (self.origin == Origin::Live && pid > 0).then(|| sockets::namespace_of(pid)).flatten()
+    }
+
+    /// Returns the names of TCP ports on a live machine. Recordings look the same everywhere, without such names.
+    pub(crate) fn service_names(&self) -> ServiceNames {
+        if self.origin == Origin::Live { ServiceNames::read() } else { ServiceNames::default() }
     }
 
     /// Returns a process for each socket of a live machine, by the socket's inode.

@@ -6,4 +6,5 @@ pub mod host;
 pub mod identity;
 mod inet_diag;
 pub mod peers;
+pub mod services;
 pub mod sockets;

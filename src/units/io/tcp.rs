@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::session::{Origin, SocketListError};
+use crate::session::{Origin, ServiceNames, SocketListError};
 use crate::units::kit::prelude::*;
 
 use connections::{Connection, Connections, Resent, Way};
@@ -48,7 +48,7 @@ pub(crate) const SPEC: Spec = Spec {
            bytes may count for the process of its equal; of a namespace that ends within a second, bytes may be missing. Drops are the packets of IPv4 and IPv6 that the kernel \
            freed without using them, by its reason and place; some reasons are harmless (QUEUE_PURGE). Packets \
            without a socket belong to no process: with a target, those count that were seen while its threads ran. \
-           Addresses are never looked up in DNS. Errors need Linux 5.15, reasons of drops 5.17, those of resets \
+           Addresses are never looked up in DNS; Service is the name of the port in /etc/services. Errors need Linux 5.15, reasons of drops 5.17, those of resets \
            6.10, overflows 6.11.",
     example: "perfprof-tui tcp -i 1",
     output: "",
@@ -135,6 +135,7 @@ struct Tcp {
     /// The SYN-ACKs that were sent again: the counter of the connection that follows includes them.
     handshakes: FxHashMap<Ends, u64>,
     looks: Looks,
+    services: Arc<ServiceNames>,
     traffic: Traffic,
     /// Whether reports of ends are missing.
     lacks_ends: bool,
@@ -330,6 +331,7 @@ impl Unit for Tcp {
 
     fn begin(&mut self, cx: &mut Context<'_>) {
         self.is_here = cx.cpus.is_none();
+        self.services = cx.session.service_names().into();
         self.look(true, cx);
     }
 

@@ -107,13 +107,24 @@ impl Tcp {
 
     fn peers(&self) -> Panel {
         let label = |key: Option<PeerKey>| key.map_or_else(|| OTHERS.to_owned(), PeerKey::label);
-        let sheet = sheet(&self.figures.peers).left("peer", "Peer", 26, move |(key, _)| text(label(key))).left(
-            "way",
-            "Way",
-            5,
-            |(key, _)| text(key.map_or("", |key| key.way.label())),
-        );
+        let port = |key: Option<PeerKey>| key.map(|key| key.peer.port());
+        let have_services = self.figures.peers.sorted().iter().any(|(key, _)| self.service(port(*key)).is_some());
+        let sheet = sheet(&self.figures.peers)
+            .left("peer", "Peer", 26, move |(key, _)| text(label(key)))
+            .left("way", "Way", 5, |(key, _)| text(key.map_or("", |key| key.way.label())))
+            .when(have_services, move |sheet| {
+                sheet.left("service", "Service", 12, move |(key, _)| self.service_cell(port(key))).ranked(3)
+            });
         with_figures(sheet).panel("Peers")
+    }
+
+    /// Returns the name of a port, if it has one.
+    fn service(&self, port: Option<u16>) -> Option<&str> {
+        self.services.name(port?)
+    }
+
+    fn service_cell(&self, port: Option<u16>) -> Cell {
+        self.service(port).map_or(Cell::Empty, text)
     }
 
     fn ports(&self, at: &Moment<'_>) -> Panel {
@@ -138,8 +149,13 @@ impl Tcp {
         let queued = |row: &Figures, of: fn(&ListenQueue) -> u64| {
             row.now.queue.as_ref().map_or(Cell::Empty, |queue| Cell::Count(of(queue)))
         };
+        let number = |key: Option<Port>| key.map(|port| port.local.port());
+        let have_services = rows.iter().any(|(key, _)| self.service(number(*key)).is_some());
         let sheet = sheet(&self.figures.ports)
             .left("port", "Port", 22, move |(key, _)| text(label(key)))
+            .when(have_services, move |sheet| {
+                sheet.left("service", "Service", 12, move |(key, _)| self.service_cell(number(key))).ranked(3)
+            })
             .when(have_equals, |sheet| {
                 sheet.right("net_namespace", "Net NS", 10, move |(key, _)| namespace(key)).ranked(1)
             })
@@ -394,6 +410,24 @@ mod tests {
         let remark = tcp.remark();
         assert!(remark.starts_with("500 retransmits to 10.0.0.3:80 (30"), "{remark}");
         assert!(!remark.contains("10.0.0.2") && !remark.contains("10.0.0.4"), "{remark}");
+    }
+
+    /// A port has its name in a column of its own, if any port has one.
+    #[test]
+    fn ports_have_their_services() {
+        let columns = |tcp: &Tcp| {
+            let panel = tcp.peers();
+            let rows = panel.rows().expect("rows");
+            rows.table.columns.iter().map(|column| column.name.to_string()).collect::<Vec<_>>()
+        };
+        let mut tcp = Tcp::default();
+        let ends =
+            Ends { local: SocketAddr::from(([10, 0, 0, 1], 40_000)), peer: SocketAddr::from(([10, 0, 0, 2], 22)) };
+        tcp.figures.add(&outgoing(ends), Happening::Opened);
+        assert!(!columns(&tcp).contains(&"service".to_owned()));
+        tcp.services = std::sync::Arc::new([(22, "ssh")].into_iter().collect());
+        assert!(columns(&tcp).contains(&"service".to_owned()));
+        assert_eq!((tcp.service(Some(22)), tcp.service(Some(23)), tcp.service(None)), (Some("ssh"), None, None));
     }
 
     /// A peer is slow next to a fast one, or alone.

@@ -174,6 +174,37 @@ fn a_peer_that_resets_is_named() {
     assert_eq!(panel(&s.panels(), "Peers").note, "10.0.9.9 reset 3 connections");
 }
 
+/// The thread that closes a connection may move to another CPU before it sends the reset.
+#[test]
+fn a_reset_after_the_end_opens_no_connection() {
+    let mut s = tcp();
+    socket(&mut s, 0, MS, 7, &[0xa0, 7, 2], [0, 80], [HERE, THERE]);
+    socket(&mut s, 0, 2 * MS, 0, &[0xa0, 2, 1], [40_000, 80], [HERE, THERE]);
+    socket(&mut s, 0, 3 * MS, 7, &[0xa0, 1, 7], [40_000, 80], [HERE, THERE]);
+    let [here, there] = [HERE, THERE].map(|ip| i64::from(u32::from_le_bytes(ip)));
+    let reset = UnitSample { pid: 7, tid: 7, cpu: 1, ..s.hit(3, 3 * MS) };
+    s.give(reset, &[0xa0, 1, 40_000, 80, 2, 6, here, there].map(Value::N));
+    let panels = s.panels();
+    let found = texts(panel(&panels, "Peers"), ["peer", "open", "closed", "resets_sent"]);
+    assert_eq!(found, [["10.0.3.7:80", "", "1", "1"]]);
+}
+
+/// A reset of a process that is not the target is not listed.
+#[test]
+fn resets_of_others_are_not_listed() {
+    let of = |pid: i32| {
+        let mut measured = with_target(Target::Processes(vec![pid]), || {
+            let mut s = tcp();
+            socket(&mut s, 0, MS, 7, &[0xa0, 7, 2], [0, 80], [HERE, THERE]);
+            socket(&mut s, 0, 2 * MS, 0, &[0xa0, 2, 1], [40_000, 80], [HERE, THERE]);
+            socket(&mut s, 3, 3 * MS, 7, &[0xa0, 1], [40_000, 80], [HERE, THERE]);
+            s
+        });
+        texts(panel(&measured.panels(), "Drops and resets"), ["times", "what"])
+    };
+    assert_eq!((of(7).len(), of(8).len()), (1, 0));
+}
+
 /// Packets that a full queue or window drops count for the connection; others do not.
 #[test]
 fn full_queues_count_for_their_connection() {

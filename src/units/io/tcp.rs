@@ -19,7 +19,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::session::{Origin, ServiceNames, SocketListError};
 use crate::units::kit::prelude::*;
 
-use connections::{Connection, Connections, Resent, Way};
+use connections::{Connection, Connections, Place, Resent, Way};
 use fields::{Ends, NOWHERE, SocketFields};
 use figures::{AllFigures, Happening, ListenQueue};
 use listeners::{FoundListener, Port};
@@ -285,11 +285,14 @@ impl Tcp {
         let is_connection = fields.is_connection(hit.raw);
         let known = self.connections.get(socket).copied();
         let ended = self.ended.get(&hit.cpu).map(|ended| ended.connection).filter(|ended| Some(ended.ends) == ends);
-        let found = known.or(ended).or_else(|| {
+        // The thread may have moved to another CPU since the end.
+        let before = || self.connections.at(&Place { ends: ends?, namespace: 0 }).copied();
+        let found = known.or(ended).or_else(|| before().filter(|_| socket != 0)).or_else(|| {
             let ends = ends.filter(|_| socket != 0 && is_connection)?;
             Some(self.connection(socket, ends, cx))
         });
         match found {
+            Some(connection) if !connection.counts => return,
             Some(connection) => self.count(&connection, Happening::ResetSent, hit),
             None if self.is_of_target(hit, cx) => {
                 self.figures.total.resets_sent += 1;

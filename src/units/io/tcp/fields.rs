@@ -92,9 +92,9 @@ impl SocketFields {
         self.states.as_ref().map(|states| states.each_ref().map(|field| field.get(raw)))
     }
 
-    /// Returns whether the socket is a connection that reports its end: no listener, request, or waiting one.
+    /// Returns whether the socket is a connection that will report its end: no listener, request, waiting or closed one.
     pub(super) fn is_connection(&self, raw: &[u8]) -> bool {
-        let silent = [state::TIME_WAIT, state::LISTEN, state::NEW_SYN_RECV];
+        let silent = [state::TIME_WAIT, state::CLOSE, state::LISTEN, state::NEW_SYN_RECV];
         self.state.as_ref().is_none_or(|field| !silent.contains(&field.get(raw)))
     }
 

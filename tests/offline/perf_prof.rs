@@ -282,6 +282,11 @@ fn ends_after_events_and_prints_into_a_file() {
     let line: serde_json::Value = serde_json::from_slice(&std::fs::read(&out).expect("written")).expect("json");
     assert!(json.is_empty() && line["unit"] == "trace");
     assert_eq!(said(&["trace", "-e", "sched:sched_switch", "-N", "0", &file]).2, Some(2));
+    // Calls of a unit among the events have their error by name.
+    let calls = data("units/syscalls.data").display().to_string();
+    let (log, ..) = said(&["trace", "-e", "syscalls/--than 1ns/", "--panel", "Log", &calls]);
+    let failed = log.lines().filter(|line| line.contains(" = -"));
+    assert!(failed.clone().count() > 0 && failed.clone().all(|line| line.contains(" = -E")), "{log}");
     // A unit among the events receives them.
     let mut stage = scene("page-faults");
     assert!(!stage.unit.is_done() && !stage.panels().is_empty());

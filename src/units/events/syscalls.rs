@@ -270,8 +270,7 @@ impl Syscalls {
         }
         let Some(ns) = ns else { return };
         if self.slowest.lists(above) {
-            let line = || listed.made.line(tables, call);
-            cx.find(hit.tid, stack, || format!("{} = {result} took {}", line(), unit::duration(ns)));
+            cx.find(hit.tid, stack, || format!("{} took {}", listed.line(tables), unit::duration(ns)));
         }
         self.slowest.add(above, ns, || listed);
     }

@@ -13,7 +13,7 @@ use crate::event::calls::CallTables;
 use crate::panel::unit;
 use crate::record::Record;
 use crate::session::Session;
-use crate::units::events::syscalls::{Abi, AbiReader, REGISTERS};
+use crate::units::events::syscalls::{Abi, AbiReader, REGISTERS, error_name};
 use crate::units::kit::prelude::*;
 
 use calls::{FileCall, FileCalls, Made};
@@ -232,7 +232,12 @@ impl Files {
         cx.point(["enter", "return"], hit.time, ns);
         if self.slowest.lists(above) {
             let path = self.paths.name(file);
-            cx.find(hit.tid, hit.stack, || format!("{}({path}) = {result} took {}", call.label(), unit::duration(ns)));
+            let outcome = || match result {
+                -4095..0 => format!("-{}", error_name(result.unsigned_abs() as u32)),
+                _ => result.to_string(),
+            };
+            let text = || format!("{}({path}) = {} took {}", call.label(), outcome(), unit::duration(ns));
+            cx.find(hit.tid, hit.stack, text);
         }
         let slow = SlowCall { thread: cx.thread(hit.tid), call, file, time: hit.time, result };
         self.slowest.add(above, ns, || slow);

@@ -63,7 +63,7 @@ impl ListedCall {
     }
 
     /// Writes the call with its arguments and its result.
-    fn line(&self, tables: CallTables) -> String {
+    pub(super) fn line(&self, tables: CallTables) -> String {
         let call = self.made.line(tables, self.call);
         match self.result {
             -4095..0 => format!("{call} = -{}", error_name(self.result.unsigned_abs() as u32)),

@@ -174,6 +174,24 @@ fn a_peer_that_resets_is_named() {
     assert_eq!(panel(&s.panels(), "Peers").note, "10.0.9.9 reset 3 connections");
 }
 
+/// On loopback, the peer's connection ends before the event of the reset, which follows the end of the sender's.
+#[test]
+fn a_reset_on_loopback_opens_no_connection() {
+    let mut s = tcp();
+    socket(&mut s, 0, 0, 8, &[0xd0, 7, 10], [5432, 0], [[0; 4], [0; 4]]);
+    socket(&mut s, 0, MS, 7, &[0xa0, 7, 2], [0, 5432], [HERE, HERE]);
+    socket(&mut s, 0, MS, 0, &[0xb0, 10, 3], [5432, 40_000], [HERE, HERE]);
+    socket(&mut s, 0, MS, 0, &[0xb0, 3, 1], [5432, 40_000], [HERE, HERE]);
+    socket(&mut s, 0, MS, 0, &[0xa0, 2, 1], [40_000, 5432], [HERE, HERE]);
+    socket(&mut s, 0, 3 * MS, 8, &[0xb0, 1, 7], [5432, 40_000], [HERE, HERE]);
+    socket(&mut s, 4, 3 * MS, 8, &[0xa0], [40_000, 5432], [HERE, HERE]);
+    socket(&mut s, 0, 3 * MS, 8, &[0xa0, 1, 7], [40_000, 5432], [HERE, HERE]);
+    socket(&mut s, 3, 3 * MS, 8, &[0xb0, 1], [5432, 40_000], [HERE, HERE]);
+    let panels = s.panels();
+    let found = texts(panel(&panels, "Peers"), ["way", "open", "closed", "resets_sent", "resets_received"]);
+    assert_eq!(found, [["to", "", "1", "", "1"], ["from", "", "1", "1", ""]]);
+}
+
 /// The thread that closes a connection may move to another CPU before it sends the reset.
 #[test]
 fn a_reset_after_the_end_opens_no_connection() {

@@ -285,7 +285,7 @@ impl Tcp {
         let is_connection = fields.is_connection(hit.raw);
         let known = self.connections.get(socket).copied();
         let ended = self.ended.get(&hit.cpu).map(|ended| ended.connection).filter(|ended| Some(ended.ends) == ends);
-        // The thread may have moved to another CPU since the end.
+        // On loopback, the peer's end comes in between, and the thread may have moved to another CPU since the end.
         let before = || self.connections.at(&Place { ends: ends?, namespace: 0 }).copied();
         let found = known.or(ended).or_else(|| before().filter(|_| socket != 0)).or_else(|| {
             let ends = ends.filter(|_| socket != 0 && is_connection)?;

@@ -12,6 +12,9 @@ use super::looks;
 /// The limit of ended connections without a known owner, and how long they wait for one: events arrive late.
 const MAX_WAITING: usize = 1 << 14;
 const PATIENCE: Duration = Duration::from_secs(5);
+/// The same for those without bytes, which may be failed attempts to connect: nothing is missing without them.
+const MAX_WAITING_EMPTY: usize = 1 << 12;
+const PATIENCE_WITHOUT_BYTES: Duration = Duration::from_secs(1);
 /// The number of looks that a socket is remembered for after its end, which the kernel reports later, or not at all.
 const MAX_ABSENT: u8 = 3;
 /// The limit of dead sockets whose end is not reported yet: reports can be lost.
@@ -93,7 +96,7 @@ impl Traffic {
         connections: &Connections,
         mut grown: impl FnMut(&Connection, &TcpSocket, TcpCounters),
     ) -> bool {
-        let (before, mut has_lost) = (std::mem::take(&mut self.waiting), false);
+        let (before, mut has_lost, mut empty) = (std::mem::take(&mut self.waiting), false, 0);
         let has_bytes = |socket: &TcpSocket| {
             let bytes = socket.counters.map(|of| TcpCounters { resent_segments: 0, ..of });
             bytes.is_some_and(|of| of != TcpCounters::default())
@@ -104,9 +107,16 @@ impl Traffic {
                     self.counted.remove(&key(&socket));
                     grown(&of, &socket, growth);
                 }
-                // A failed attempt to connect has no bytes to count.
-                None if !has_bytes(&socket) => drop(self.counted.remove(&key(&socket))),
-                None if now.duration_since(since) < PATIENCE && self.waiting.len() < MAX_WAITING => {
+                // It has no bytes to count, but its connection awaits its last counters.
+                None if !has_bytes(&socket) => {
+                    if now.duration_since(since) < PATIENCE_WITHOUT_BYTES && empty < MAX_WAITING_EMPTY {
+                        empty += 1;
+                        self.waiting.push((socket, since));
+                    } else {
+                        self.counted.remove(&key(&socket));
+                    }
+                }
+                None if now.duration_since(since) < PATIENCE && self.waiting.len() - empty < MAX_WAITING => {
                     self.waiting.push((socket, since));
                 }
                 None => {
@@ -303,6 +313,24 @@ mod tests {
             [(MAX_WAITING, 1), (MAX_WAITING + 1, 1), (MAX_WAITING + 1, 0)].map(|(n, sent)| ended(n, sent)),
             [false, true, false]
         );
+    }
+
+    /// The report of an end may be ahead of the events of the connection, also if that carried nothing.
+    #[test]
+    fn a_connection_without_bytes_has_its_last_counters() {
+        let (mut traffic, mut connections) = (Traffic::default(), Connections::default());
+        let begun = Instant::now();
+        traffic.ended(vec![socket(1, 1, 0)], begun, &connections, |_, _, _| panic!("its events have not come"));
+        connections.insert(0xa0, connection(1, 5));
+        connections.end(0xa0, connection(1, 5));
+        let mut ended = Vec::new();
+        let has_lost = traffic.ended(Vec::new(), begun, &connections, |of, _, _| ended.push(of.ends.local.port()));
+        assert_eq!((ended, has_lost), (vec![1], false));
+        // A failed attempt to connect does not wait for long.
+        traffic.ended(vec![socket(2, 2, 0)], begun, &connections, |_, _, _| ());
+        assert_eq!(traffic.waiting.len(), 1);
+        assert!(!traffic.ended(Vec::new(), begun + PATIENCE_WITHOUT_BYTES, &connections, |_, _, _| ()));
+        assert_eq!(traffic.waiting, []);
     }
 
     #[test]

@@ -12,6 +12,9 @@ pub enum Align {
     Right,
 }
 
+/// The name of a first column with CPUs that do the work of rows: the screen of CPUs shows more about them.
+pub(crate) const WORKING_CPU: &str = "softirq_cpu";
+
 /// A column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {

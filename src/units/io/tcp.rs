@@ -8,9 +8,10 @@ mod listeners;
 mod looks;
 mod monitoring;
 mod panels;
+mod softirqs;
 mod traffic;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -24,6 +25,7 @@ use fields::{Ends, NOWHERE, SocketFields};
 use figures::{AllFigures, Happening, ListenQueue};
 use listeners::{FoundListener, Port};
 use looks::Looks;
+use softirqs::SoftirqWork;
 use traffic::Traffic;
 
 pub(crate) const SPEC: Spec = Spec {
@@ -48,6 +50,7 @@ pub(crate) const SPEC: Spec = Spec {
            bytes may count for the process of its equal; of a namespace that ends within a second, bytes may be missing. Drops are the packets of IPv4 and IPv6 that the kernel \
            freed without using them, by its reason and place; some reasons are harmless (QUEUE_PURGE). Packets \
            without a socket belong to no process: with a target, those count that were seen while its threads ran. \
+           'Softirq CPUs' are those that handled packets and timers of the connections. \
            Addresses are never looked up in DNS; Service is the name of the port in /etc/services. Errors need Linux 5.15, reasons of drops 5.17, those of resets \
            6.10, overflows 6.11.",
     example: "perfprof-tui tcp -i 1",
@@ -153,6 +156,8 @@ struct Tcp {
     /// The numbers of [`OVERFLOWS`].
     overflows: FxHashSet<i64>,
     drops: FxHashMap<DropKey, Dropped>,
+    /// The work that softirqs did for connections, by CPU.
+    softirqs: BTreeMap<u32, SoftirqWork>,
     slowest: Slowest<Attempt>,
     /// Whether the record is of a selected CPU.
     is_here: bool,
@@ -171,6 +176,9 @@ impl Tcp {
             return;
         }
         self.figures.add(of, what);
+        if let Some(work) = self.softirq_work(hit) {
+            work.add(what);
+        }
         let line = match what {
             Happening::Opened => "opened",
             Happening::Accepted => "accepted",
@@ -277,6 +285,17 @@ impl Tcp {
             stack: hit.stack,
         });
         dropped.times += 1;
+        if let (DropKey::Packet(..), Some(work)) = (key, self.softirq_work(hit)) {
+            work.drops += 1;
+        }
+    }
+
+    /// Returns the work of the CPU on which a softirq caused an event.
+    fn softirq_work(&mut self, hit: &UnitSample<'_>) -> Option<&mut SoftirqWork> {
+        if self.fields[hit.role].as_ref()?.is_by_task(hit.raw) {
+            return None;
+        }
+        Some(self.softirqs.entry(hit.cpu).or_default())
     }
 
     fn reset_sent(&mut self, hit: &UnitSample<'_>, cx: &mut Context<'_>) {
@@ -440,6 +459,7 @@ impl Unit for Tcp {
         self.lacks_ends = false;
         self.looks.forget_drops();
         self.drops.clear();
+        self.softirqs.clear();
         self.slowest.clear();
         self.course.clear();
     }

@@ -65,6 +65,13 @@ impl CpusState {
         }
     }
 
+    /// Shows the CPU screen with the cursor on a CPU.
+    pub(crate) fn show_one(&mut self, model: &mut Model, cpu: u32) {
+        model.frame.tab = Tab::Cpus;
+        self.list.id = Some(cpu);
+        self.step(model, 0);
+    }
+
     pub(crate) fn look_for_findings(&mut self, model: &mut Model) {
         let known = model.context.facts();
         // Samples of a single process do not show how busy a CPU is.

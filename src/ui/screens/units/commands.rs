@@ -17,7 +17,10 @@ commands! { GROUP "Units" on Units {
     NEXT "unit-next" ["}"] "go to the next unit" => Plain(|app| app.views.units.step_unit(1));
     PREVIOUS "unit-previous" ["{"] "go to the previous unit" => Plain(|app| app.views.units.step_unit(-1));
     ENTER "unit-enter" ["enter"] "show the subject of the row; fold a row of a tree; zoom into a frame"
-        => Plain(|app| app.views.units.enter_row(&mut app.model));
+        => Plain(|app| match app.views.units.working_cpu(&app.model) {
+            Some(cpu) => app.views.cpus.show_one(&mut app.model, cpu),
+            None => app.views.units.enter_row(&mut app.model),
+        });
     BASELINE "unit-baseline" ["b", "m"] "compare with this moment, or stop comparing"
         => Plain(|app| app.views.units.toggle_baseline(&mut app.model));
     RESET "unit-reset" ["Z"] "reset the figures of all units; undo brings them back" => Plain(|app| app.views.units.reset(&mut app.model));

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::engine::{UnitAnswer, UnitRequest};
 use crate::lang::nearest;
+use crate::panel::table::WORKING_CPU;
 use crate::panel::unit::percent;
 use crate::panel::{Body, Panel};
 use crate::query::flame::layout::Flame;
@@ -248,6 +249,15 @@ impl UnitsState {
         if let Some(view) = self.panel_view_mut() {
             view.order = Some((column, turned));
         }
+    }
+
+    /// Returns the CPU of the row under the cursor, in a table of CPUs that do the work of a unit's subjects.
+    pub(crate) fn working_cpu(&mut self, model: &Model) -> Option<u32> {
+        let (panel, _) = self.panel()?;
+        panel.rows()?.table.columns.first().filter(|column| column.name == WORKING_CPU)?;
+        let height = self.height(model);
+        self.hold_row(height);
+        u32::try_from(self.panel()?.1.list.id?).ok()
     }
 
     /// Collapses a row of a tree, zooms into a frame, or goes to the subject of a row.

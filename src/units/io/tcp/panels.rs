@@ -101,6 +101,7 @@ impl Tcp {
             latency::by_powers("Connect", &self.figures.total.connects, Measure::Time),
             self.course.series("Over time", at, Measure::Count, 8, |line| (*line).to_owned()),
         ];
+        panels.extend(self.softirq_cpus());
         panels.extend(self.containers(at));
         panels
     }

@@ -223,6 +223,21 @@ fn resets_of_others_are_not_listed() {
     assert_eq!((of(7).len(), of(8).len()), (1, 0));
 }
 
+/// The CPUs whose softirqs handle packets have their events; those of threads do not count.
+#[test]
+fn softirqs_count_for_their_cpu() {
+    let mut s = tcp();
+    socket(&mut s, 0, MS, 7, &[0xa0, 7, 2], [0, 80], [HERE, THERE]);
+    s.flags = 0x10; // TRACE_FLAG_SOFTIRQ
+    socket(&mut s, 0, 2 * MS, 0, &[0xa0, 2, 1], [40_000, 80], [HERE, THERE]);
+    socket(&mut s, 2, 3 * MS, 0, &[0xa0], [40_000, 80], [HERE, THERE]);
+    let hit = s.hit(5, 3 * MS);
+    s.give(hit, &[0x99, 0, 0x800, 3].map(Value::N));
+    let panels = s.panels();
+    let found = texts(panel(&panels, "Softirq CPUs"), ["softirq_cpu", "events", "established", "retransmits", "drops"]);
+    assert_eq!(found, [["0", "2", "1", "1", "1"]]);
+}
+
 /// Packets that a full queue or window drops count for the connection; others do not.
 #[test]
 fn full_queues_count_for_their_connection() {

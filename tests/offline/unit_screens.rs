@@ -492,6 +492,21 @@ fn the_rest_of_a_table_is_opened_and_folded() {
     assert_eq!(drawn(&app), closed);
 }
 
+/// Enter on a CPU whose softirqs do a unit's work leads to the screen of CPUs.
+#[test]
+fn a_working_cpu_leads_to_its_screen() {
+    let mut app = app(120, 30);
+    app.run(&program::UNITS);
+    let mut rows = Rows::new(vec![Column::new("softirq_cpu", "CPU", Align::Right, 5)]);
+    [3, 1].into_iter().for_each(|cpu| rows.push(cpu, vec![Cell::Id(cpu as i64)]));
+    let panel = Panel::new("Softirq CPUs", Body::Table(rows));
+    app.set_units(Arc::new(vec![UnitAnswer { panels: vec![panel], ..answer("tcp") }]));
+    assert!(drawn(&app).contains("Units]"), "{}", drawn(&app));
+    press(&mut app, KeyCode::Down);
+    press(&mut app, KeyCode::Enter);
+    assert!(drawn(&app).contains("CPUs]") && !drawn(&app).contains("Units]"), "{}", drawn(&app));
+}
+
 /// The mark of the rest's row, and the number of its rows that are shown.
 fn rest_rows(screen: &str) -> (Option<char>, usize) {
     let name = |line: &str| line.split_once("waiting for work: 2 threads")?.0.trim_end().chars().last();

@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustc_hash::FxHashMap;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use crate::kernel::{self, procfs};
+use crate::kernel::{self, procfs, thread_cpu_ns};
 
 use super::inet_diag;
 pub use super::inet_diag::{SocketListError, TcpCounters, TcpSocket};
@@ -32,6 +32,8 @@ pub struct TcpMonitor {
     has_lost: bool,
     /// Why sockets are missing in the last list.
     failure: Option<SocketListError>,
+    /// CPU time of the last list.
+    cost: Duration,
 }
 
 /// A copy makes its own subscriptions: nothing reads those of a unit that is kept for an undo.
@@ -57,6 +59,11 @@ impl TcpMonitor {
         self.failure
     }
 
+    /// Returns the CPU time of the last list: on a busy machine, it takes much longer.
+    pub(crate) fn cost(&self) -> Duration {
+        self.cost
+    }
+
     /// Returns the sockets that ended since the last call, and whether some are missing.
     pub(crate) fn ended(&mut self) -> (Vec<TcpSocket>, bool) {
         self.read_ended();
@@ -70,6 +77,7 @@ impl TcpMonitor {
     }
 
     fn sockets_of_namespaces(&mut self) -> Vec<TcpSocket> {
+        let begun = thread_cpu_ns();
         let namespaces = namespaces();
         // A subscription keeps its namespace alive.
         self.read_ended();
@@ -96,6 +104,7 @@ impl TcpMonitor {
         if all.len() >= MOST {
             self.failure.get_or_insert(SocketListError::TooMany(MOST));
         }
+        self.cost = Duration::from_nanos(thread_cpu_ns().saturating_sub(begun));
         all
     }
 }
@@ -221,6 +230,7 @@ mod tests {
         let local = client.local_addr().expect("an address");
         client.write_all(&[7; 5000]).expect("written");
         accepted.read_exact(&mut [0; 5000]).expect("read");
+        assert!(monitor.cost() > Duration::ZERO);
         let open = monitor.sockets().into_iter().find(|socket| socket.local == local && socket.peer == at);
         // The kernel does not count an end that arrives after the socket was closed.
         let both = [&client, &accepted];

@@ -13,7 +13,7 @@ use super::fields::{Ends, state};
 use super::figures::ListenQueue;
 use super::listeners::Port;
 
-/// The time between two looks; they take at most one part in `SHARE` of it. Intervals of a second have one each.
+/// The time between two looks; their CPU time is at most one part in `SHARE` of it. Intervals of a second have one each.
 const PERIOD: Duration = Duration::from_millis(900);
 const SHARE: u32 = 20;
 /// The time between two reads of the connections that ended.
@@ -56,7 +56,7 @@ impl Looks {
         if is_first {
             self.owners = cx.session.socket_owners();
         }
-        self.next = Some(begun + PERIOD.max(begun.elapsed() * SHARE));
+        self.next = Some(begun + PERIOD.max(self.monitor.cost() * SHARE));
         self.take(&sockets);
         Some(SocketLook { sockets, is_first })
     }

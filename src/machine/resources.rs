@@ -66,6 +66,8 @@ pub struct NetworkCounts {
     pub(crate) retransmitted: u64,
     /// Connections that a full listen queue dropped.
     pub(crate) unaccepted: u64,
+    /// Other connections that were dropped before they were open, mostly because the SYN queue was full.
+    pub(crate) half_open_dropped: u64,
     /// Datagrams that a full socket buffer dropped.
     pub(crate) datagrams_dropped: u64,
 }
@@ -380,8 +382,20 @@ impl NetworkCounts {
                 ("Udp", "RcvbufErrors"),
             ],
         );
-        let [drops] = net_counters(netstat, [("TcpExt", "ListenOverflows")]);
-        Self { opened, accepted, failed, reset, segments, retransmitted, unaccepted: drops, datagrams_dropped }
+        let [unaccepted, dropped] = net_counters(netstat, [("TcpExt", "ListenOverflows"), ("TcpExt", "ListenDrops")]);
+        // The second includes the first.
+        let half_open_dropped = dropped.saturating_sub(unaccepted);
+        Self {
+            opened,
+            accepted,
+            failed,
+            reset,
+            segments,
+            retransmitted,
+            unaccepted,
+            half_open_dropped,
+            datagrams_dropped,
+        }
     }
 
     fn map(&self, other: &Self, of: fn(u64, u64) -> u64) -> Self {
@@ -393,6 +407,7 @@ impl NetworkCounts {
             segments: of(self.segments, other.segments),
             retransmitted: of(self.retransmitted, other.retransmitted),
             unaccepted: of(self.unaccepted, other.unaccepted),
+            half_open_dropped: of(self.half_open_dropped, other.half_open_dropped),
             datagrams_dropped: of(self.datagrams_dropped, other.datagrams_dropped),
         }
     }
@@ -432,7 +447,7 @@ mod tests {
             put("vmstat", &format!("pgfault {n}\npgmajfault {n}\noom_kill {}\n", n / 10));
             put("meminfo", "MemTotal: 1000 kB\nMemAvailable: 100 kB\n");
             put("net/snmp", &format!("Tcp: ActiveOpens AttemptFails\nTcp: {n} {}\n", n / 2));
-            put("net/netstat", &format!("TcpExt: ListenOverflows\nTcpExt: {n}\n"));
+            put("net/netstat", &format!("TcpExt: ListenOverflows ListenDrops\nTcpExt: {n} {}\n", 3 * n));
         };
         put("class/block/vda1/partition", "1");
         let roots = Roots { proc: dir.path().into(), sys: dir.path().into() };
@@ -450,6 +465,7 @@ mod tests {
         assert_eq!((one.memory.faults, one.memory.killed, one.memory.available_kb), (50, 5, 100));
         let counts = one.networks[0].counts;
         assert_eq!((counts.opened, counts.failed, counts.unaccepted, counts.segments), (50, 25, 50, 0));
+        assert_eq!(counts.half_open_dropped, 100);
         assert_eq!((history.between((2_000_000_000, u64::MAX)).len(), history.start()), (0, Some(1_000_000_000)));
     }
 

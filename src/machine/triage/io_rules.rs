@@ -143,11 +143,16 @@ pub(super) fn retransmits(totals: &Totals<'_>) -> Option<MachineFinding> {
 }
 
 pub(super) fn unaccepted(totals: &Totals<'_>) -> Option<MachineFinding> {
-    let (pid, name, counts) = worst(totals, |counts| counts.unaccepted)?;
-    let rate = counts.unaccepted as f64 / totals.seconds.max(1e-3);
+    let (pid, name, counts) = worst(totals, |counts| counts.unaccepted.saturating_add(counts.half_open_dropped))?;
+    let dropped = counts.unaccepted.saturating_add(counts.half_open_dropped);
+    let rate = dropped as f64 / totals.seconds.max(1e-3);
     let figure = format!("{} connections dropped/s", short(rate));
     let finding = || MachineFinding::new(Cause::Unaccepted, Severity::Bad, 0.7, figure, connections(pid));
     let (culprit, evidence) = match &totals.full_queue {
+        _ if counts.half_open_dropped > counts.unaccepted => (
+            place(pid, name),
+            "before they were open: likely, the SYN queue is full (net.ipv4.tcp_max_syn_backlog)".to_owned(),
+        ),
         Some(queue) => (
             format!("{} accepts too slowly", queue.text()),
             format!("its listen queue is full: {} connections wait, the limit is {}", queue.waiting, queue.limit),

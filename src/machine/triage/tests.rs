@@ -278,6 +278,8 @@ fn connections_that_fail() {
     assert_eq!((found.severity, &*found.figure), (Severity::Look, "20 % of connections are reset"));
     // A few of many.
     assert_eq!(reported(counts(NetworkCounts { accepted: 9000, reset: 8, ..NetworkCounts::default() })), []);
+    let found = only(Cause::Unaccepted, counts(NetworkCounts { half_open_dropped: 9, ..NetworkCounts::default() }));
+    assert!(found.figure == "9 connections dropped/s" && found.evidence.contains("SYN queue"), "{found:?}");
     only(Cause::Datagrams, counts(NetworkCounts { datagrams_dropped: 5, ..NetworkCounts::default() }));
     assert_eq!(
         reported(counts(NetworkCounts {

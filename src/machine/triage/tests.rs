@@ -279,7 +279,7 @@ fn connections_that_fail() {
     // A few of many.
     assert_eq!(reported(counts(NetworkCounts { accepted: 9000, reset: 8, ..NetworkCounts::default() })), []);
     let found = only(Cause::Unaccepted, counts(NetworkCounts { half_open_dropped: 9, ..NetworkCounts::default() }));
-    assert!(&*found.figure == "9 connections dropped/s" && found.evidence.contains("SYN queue"), "{found:?}");
+    assert!(found.figure == "9 connections dropped/s" && found.evidence.contains("SYN queue"), "{found:?}");
     only(Cause::Datagrams, counts(NetworkCounts { datagrams_dropped: 5, ..NetworkCounts::default() }));
     assert_eq!(
         reported(counts(NetworkCounts {

@@ -211,7 +211,7 @@ impl Connections {
     pub(super) fn resent_at(&mut self, place: &Place) -> Option<&mut Resent> {
         let places = [*place, Place { namespace: 0, ..*place }];
         for place in &places {
-            let socket = self.sockets.get(place).filter(|socket| self.open.contains_key(socket)).copied();
+            let socket = self.sockets.get(place).filter(|socket| self.open.contains_key(*socket)).copied();
             if let Some(socket) = socket {
                 return self.resent_of(socket);
             }
@@ -219,7 +219,7 @@ impl Connections {
                 return self.before.get_mut(place).map(|of| &mut of.resent);
             }
         }
-        let place = places.iter().find(|place| self.ended.contains_key(place))?;
+        let place = places.iter().find(|place| self.ended.contains_key(*place))?;
         self.ended.get_mut(place).map(|of| &mut of.resent)
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 
-use crate::kernel::procfs;
+use crate::kernel::{procfs, thread_cpu_ns};
 
 use super::inet_diag::{self, InetSocket, SocketListError};
 use super::sockets::in_all_namespaces;
@@ -38,6 +38,8 @@ pub struct OtherEnds {
     pub(crate) pipes: FxHashMap<u64, Vec<PipeEnd>>,
     /// Why sockets are missing, if any are.
     pub(crate) failure: Option<SocketListError>,
+    /// CPU time of the search: on a busy machine, it takes much longer.
+    pub(crate) cost: Duration,
 }
 
 impl OtherEnds {
@@ -74,7 +76,8 @@ pub(crate) struct PipeEnd {
 
 /// Returns the other ends of all sockets and pipes, searching the open files of processes for a limited CPU time.
 pub(crate) fn other_ends(patience: Duration) -> OtherEnds {
-    let SocketNames { names, peers, failure } = sockets();
+    let begun = thread_cpu_ns();
+    let SocketNames { names, peers, failure, cost } = sockets();
     let mut found = OtherEnds { sockets: names, peers, failure, ..OtherEnds::default() };
     for (pid, fd, link) in procfs::open_files(patience) {
         if let Some(inode) = inode_of(&link, "socket") {
@@ -84,6 +87,7 @@ pub(crate) fn other_ends(patience: Duration) -> OtherEnds {
             found.add_end(inode, PipeEnd { pid, writes: writes(pid, fd) });
         }
     }
+    found.cost = cost + Duration::from_nanos(thread_cpu_ns().saturating_sub(begun));
     found
 }
 
@@ -115,10 +119,13 @@ struct SocketNames {
     names: FxHashMap<u64, String>,
     peers: FxHashMap<u64, u64>,
     failure: Option<SocketListError>,
+    /// CPU time of the thread that enters network namespaces.
+    cost: Duration,
 }
 
 fn sockets() -> SocketNames {
-    in_all_namespaces(|SocketNames { names: all, peers, failure }: &mut SocketNames| {
+    in_all_namespaces(|SocketNames { names: all, peers, failure, cost }: &mut SocketNames| {
+        let begun = thread_cpu_ns();
         for (family, protocol) in [
             (libc::AF_INET, libc::IPPROTO_TCP),
             (libc::AF_INET6, libc::IPPROTO_TCP),
@@ -147,6 +154,7 @@ fn sockets() -> SocketNames {
         if [all.len(), peers.len(), unix.len()].iter().any(|n| *n >= MOST) {
             failure.get_or_insert(SocketListError::TooMany(MOST));
         }
+        *cost += Duration::from_nanos(thread_cpu_ns().saturating_sub(begun));
     })
     .unwrap_or_else(|failure| SocketNames { failure: Some(failure), ..SocketNames::default() })
 }
@@ -234,6 +242,7 @@ mod tests {
         let (reader, writer) = std::io::pipe().expect("a pipe");
         let found = other_ends(Duration::from_secs(60));
         let name = |inode: u64| found.sockets.get(&inode).cloned().unwrap_or_default();
+        assert!(found.cost > Duration::ZERO);
         let of_path = format!("unix:{}", path.display());
         assert_eq!([name(inode(&client)), name(inode(&listener))], [at.to_string(), format!("port {at}")]);
         assert_eq!(name(inode(&udp)), "127.0.0.1:9");

@@ -237,7 +237,7 @@ impl DescriptorNames {
             self.ends = session.other_ends().into();
             // The kernel's answer is newer.
             self.named.retain(|inode, _| !self.ends.sockets.contains_key(inode));
-            self.next_search = Some(begun + PERIOD.max(begun.elapsed() * SHARE));
+            self.next_search = Some(begun + PERIOD.max(self.ends.cost * SHARE));
         }
         is_due
     }

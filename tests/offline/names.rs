@@ -12,7 +12,7 @@ use std::process::Stdio;
 
 use crate::common::made::{ALPHA, GAMMA, Taken, event, has, write};
 use crate::common::transcript::Transcript;
-use crate::common::{self, data, installed, program, run, symfs};
+use crate::common::{self, data, found, installed, program, run, symfs};
 use perfprof_tui::engine::fetch;
 use perfprof_tui::perfdata::unpack::UnpackBudget;
 use perfprof_tui::record::Record;
@@ -277,6 +277,43 @@ fn addresses_get_names_as_pprof_wants_them() {
     let inlined = lines.lines().find(|line| line.starts_with("burn (inlined) ")).unwrap_or_default();
     assert!(inlined.rsplit_once(':').is_some_and(|(file, _)| file.ends_with("/work.h")), "{lines}");
     assert!(lines.lines().last().expect("last").starts_with("outer_hot "), "{lines}");
+}
+
+/// The program `go`, which distributions strip, is asked for addresses in itself.
+#[test]
+fn stripped_go_programs_have_the_functions_and_lines_of_gos_own_tool() {
+    let Some(go) = found("go") else { return };
+    let image = Image::open(&dso(&go), &recorded()).expect("image");
+    let tables = image.functions(&mut UnpackBudget::new(1 << 28)).expect("functions").tables;
+    // Not only their first instructions.
+    let all: Vec<u64> = tables.iter().flat_map(|table| table.iter()).map(|one| one.start + 24).collect();
+    let addresses = all.iter().step_by(all.len() / 500 + 1).filter_map(|at| image.segments.to_address(*at));
+    let asked: String = addresses.map(|at| format!("{at:#x}\n")).collect();
+    let answers = |command: &mut std::process::Command| {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("spawns");
+        child.stdin.take().expect("stdin").write_all(asked.as_bytes()).expect("write");
+        String::from_utf8(child.wait_with_output().expect("ends").stdout).expect("utf8")
+    };
+    let dir = tempfile::tempdir().expect("dir");
+    let theirs = answers(std::process::Command::new(&go).env("HOME", dir.path()).args(["tool", "addr2line"]).arg(&go));
+    let ours = answers(program().args(["symbols", "--lines"]).arg(&go));
+    let (mut lines, mut compared, mut inlined) = (ours.lines(), 0, 0);
+    for (function, place) in theirs.lines().step_by(2).zip(theirs.lines().skip(1).step_by(2)) {
+        let first = lines.next().expect("an answer");
+        let mut last = first;
+        while last.contains(" (inlined) ") {
+            last = lines.next().expect("the function that was called");
+        }
+        // Functions in C have no lines in the table.
+        if function.contains('.') && !place.contains(":-") {
+            // The tool names the function that was called, and the line of the one that is inlined.
+            assert_eq!(last.split(' ').next(), function.split(' ').next(), "{first}\n{last}");
+            assert!(first.ends_with(place), "{place}: {first}");
+            compared += 1;
+            inlined += usize::from(first != last);
+        }
+    }
+    assert!(compared > 300 && inlined > 20, "{compared}, {inlined}");
 }
 
 /// A local server with a single file.

@@ -159,10 +159,13 @@ impl OneFile {
     /// Returns the functions at a linked address, innermost first.
     fn places(&mut self, address: u64, form: NameForm) -> Vec<InlinedFrame> {
         let files = &mut self.files;
-        if let Some(GoPlace { function, line }) = self.go.as_ref().and_then(|go| go.place(address)) {
-            let line =
-                line.map(|(file, line)| SourceLine { file: shared(files, &String::from_utf8_lossy(file)), line });
-            return vec![InlinedFrame { function: Some(demangle(function, form).into()), line }];
+        if let Some(go) = &self.go {
+            let own = |GoPlace { function, line }: GoPlace<'_>| {
+                let line =
+                    line.map(|(file, line)| SourceLine { file: shared(files, &String::from_utf8_lossy(file)), line });
+                InlinedFrame { function: Some(demangle(function, form).into()), line }
+            };
+            return go.places(address).into_iter().map(own).collect();
         }
         let Some(parsed) = &self.parsed else { return Vec::new() };
         parsed.with_dependent(|sections, context| {

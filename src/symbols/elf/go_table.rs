@@ -1,20 +1,30 @@
-//! Functions and lines from `.gopclntab` of Go programs. Every Go program carries it for its own stack traces, even
-//! when stripped. The layouts are those of Go 1.2, 1.16, 1.18 and 1.20 (debug/gosym and runtime/symtab.go).
+//! Functions, inlined functions and lines from the table of functions of Go programs. Every Go program carries it for its
+//! own stack traces, even when stripped. The layouts are those of Go 1.2, 1.16, 1.18 and 1.20 (debug/gosym and
+//! runtime/symtab.go).
 
 use gimli::{Reader, RunTimeEndian};
 use object::{Object, ObjectSection, ObjectSegment};
 
+use self::module::GoModule;
 use crate::perfdata::unpack::UnpackBudget;
 use crate::symbols::bytes::Bytes;
 use crate::symbols::elf::section::{Shape, Slice};
 use crate::symbols::elf::{Elf, ElfError, ElfSegments};
 use crate::symbols::names::table::{Binding, MAX_NAME, Names, Raw, SymbolTable};
 
-pub(crate) const SECTIONS: [&str; 2] = [".gopclntab", ".data.rel.ro.gopclntab"];
+/// The sections of the table. In position-independent programs that a C linker has written, it is a part of others.
+const TABLES: [&str; 2] = [".gopclntab", ".data.rel.ro.gopclntab"];
+/// Sections that only Go programs have.
+pub(crate) const SECTIONS: [&str; 4] = [TABLES[0], TABLES[1], ".go.buildinfo", ".note.go.buildid"];
 const MAX_FUNCTIONS: u64 = 1 << 24;
-const ALIGN: usize = 32;
+const ALIGN: usize = 8;
 /// The limit of steps in a table of values; no function is that long.
 const MAX_STEPS: usize = 1 << 20;
+/// The limit of calls that are inlined into each other.
+const MAX_DEPTH: usize = 64;
+/// The numbers of the table of values with inlined calls, and of the data with their tree (internal/abi/symtab.go).
+const INLINED: u32 = 2;
+const TREE: u8 = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Layout {
@@ -22,6 +32,8 @@ enum Layout {
     Go116,
     /// Functions are relative to the start of the text.
     Go118,
+    /// Functions have the line that they begin in; an inlined call does not have its line.
+    Go120,
 }
 
 impl Layout {
@@ -29,9 +41,14 @@ impl Layout {
         Some(match magic {
             0xffff_fffb => Self::Go12,
             0xffff_fffa => Self::Go116,
-            0xffff_fff0 | 0xffff_fff1 => Self::Go118,
+            0xffff_fff0 => Self::Go118,
+            0xffff_fff1 => Self::Go120,
             _ => return None,
         })
+    }
+
+    fn is_relative(self) -> bool {
+        matches!(self, Self::Go118 | Self::Go120)
     }
 }
 
@@ -45,8 +62,13 @@ pub(crate) struct GoTable {
     /// The minimum size of an instruction in bytes.
     quantum: u64,
     functions: u64,
+    segments: ElfSegments,
     /// The linked address of the text.
     text: u64,
+    /// The linked address that the trees of inlined calls are relative to.
+    trees: Option<u64>,
+    /// Offset of the table.
+    at: usize,
     names: usize,
     units: usize,
     files: usize,
@@ -63,14 +85,15 @@ pub(crate) struct GoPlace<'a> {
 }
 
 impl GoTable {
-    /// Finds the table of a Go program. A file without sections is searched for it.
+    /// Finds the table of a Go program. It is searched for in a file without sections, and without one of its own.
     pub(crate) fn of(file: &Elf<'_>, bytes: &Bytes) -> Option<Self> {
         let text = file.section_by_name(".text").map(|section| section.address());
-        let named = SECTIONS.iter().find_map(|name| file.section_by_name(name)?.file_range());
+        let named = TABLES.iter().find_map(|name| file.section_by_name(name)?.file_range());
         if let Some((at, _)) = named {
             return Self::at(file, bytes, usize::try_from(at).ok()?, text);
         }
-        if file.sections().next().is_some() {
+        let is_go = SECTIONS.iter().any(|name| file.section_by_name(name).is_some());
+        if !is_go && file.sections().next().is_some() {
             return None;
         }
         let code = file.segments().find(|s| s.permissions().executable()).map(|s| s.address());
@@ -97,7 +120,10 @@ impl GoTable {
             endian,
             quantum: quantum.into(),
             functions: 0,
+            segments: ElfSegments::new(file.segments().map(|s| (s.address(), s.size(), s.file_range().0))),
             text: 0,
+            trees: None,
+            at,
             names: at,
             units: at,
             files: at,
@@ -111,16 +137,29 @@ impl GoTable {
         let places = match layout {
             Layout::Go12 => [at, at, at, at, at.checked_add(8)?.checked_add(usize::from(size))?],
             Layout::Go116 => [place(2)?, place(3)?, place(4)?, place(5)?, place(6)?],
-            Layout::Go118 => [place(3)?, place(4)?, place(5)?, place(6)?, place(7)?],
+            Layout::Go118 | Layout::Go120 => [place(3)?, place(4)?, place(5)?, place(6)?, place(7)?],
         };
-        // The file does not have it if the loader would have written it.
-        let begins = if layout == Layout::Go118 { number(2).filter(|text| *text != 0).or(text)? } else { 0 };
-        (table.functions, table.text) = (functions, begins);
+        let stored = number(2).filter(|text| *text != 0);
+        table.functions = functions;
         [table.names, table.units, table.files, table.values, table.list] = places;
         table.base = if layout == Layout::Go12 { at } else { table.list };
+        if layout.is_relative() {
+            let module = GoModule::of(file, &table);
+            table.trees = module.as_ref().and_then(|module| module.trees);
+            // The table does not have it from Go 1.26 on, and if the loader would have written it.
+            let known = stored.or(module.map(|module| module.text));
+            table.text = known.or_else(|| text.filter(|text| table.has_entry(*text, file.entry())))?;
+        }
         // Data that only resembles a table does not have sorted functions.
         let (first, second) = (table.entry(0)?.0, table.entry(1)?.0);
         (first <= second && table.end()? > first).then_some(table)
+    }
+
+    /// Whether a program begins with Go's own code, if the text has this address. In a program that a C linker has
+    /// written, other code comes first.
+    fn has_entry(&self, text: u64, entry: u64) -> bool {
+        let moved = Self { text, ..self.clone() };
+        moved.place(entry).is_some_and(|place| place.function.starts_with(b"_rt0_"))
     }
 
     fn from(&self, at: usize) -> Option<Slice<'_>> {
@@ -137,7 +176,7 @@ impl GoTable {
 
     /// Returns the size of a number in the function list, in bytes.
     fn step(&self) -> usize {
-        if self.layout == Layout::Go118 || !self.wide { 4 } else { 8 }
+        if self.layout.is_relative() || !self.wide { 4 } else { 8 }
     }
 
     fn listed(&self, i: u64) -> Option<u64> {
@@ -157,8 +196,7 @@ impl GoTable {
 
     /// Returns a number of a function's description. After the address follow the name and others, four bytes each.
     fn described(&self, function: usize, i: usize) -> Option<u32> {
-        let first = if self.layout == Layout::Go118 || !self.wide { 4 } else { 8 };
-        self.u32(function.checked_add(first + 4 * i)?)
+        self.u32(function.checked_add(self.step() + 4 * i)?)
     }
 
     fn text_at(&self, base: usize, offset: u32) -> &[u8] {
@@ -174,7 +212,7 @@ impl GoTable {
             Some(Raw { start: segments.to_offset(raw.start)?, ..raw })
         };
         let names = Names::In(self.bytes.clone(), self.names);
-        Ok(SymbolTable::charged((0..self.functions).filter_map(one), self.functions, names, SECTIONS[0], purse)?)
+        Ok(SymbolTable::charged((0..self.functions).filter_map(one), self.functions, names, TABLES[0], purse)?)
     }
 
     fn raw(&self, i: u64) -> Option<Raw<'_>> {
@@ -186,8 +224,64 @@ impl GoTable {
         Some(Raw { start, size: next.saturating_sub(start), name, binding: Binding::Global })
     }
 
-    /// Returns the function, file and line of a linked address.
-    pub(crate) fn place(&self, address: u64) -> Option<GoPlace<'_>> {
+    /// Returns function, file and line of a linked address, without inlined functions.
+    fn place(&self, address: u64) -> Option<GoPlace<'_>> {
+        let (function, into) = self.function(address)?;
+        Some(self.own_place(function, into))
+    }
+
+    /// Returns the functions at a linked address, innermost first.
+    pub(crate) fn places(&self, address: u64) -> Vec<GoPlace<'_>> {
+        let Some((function, mut into)) = self.function(address) else { return Vec::new() };
+        let mut out = Vec::new();
+        while out.len() < MAX_DEPTH
+            && let Some((name, call)) = self.inlined(function, into)
+        {
+            out.push(GoPlace { function: name, line: self.line(function, into) });
+            into = call;
+        }
+        out.push(self.own_place(function, into));
+        out
+    }
+
+    fn own_place(&self, function: usize, into: u64) -> GoPlace<'_> {
+        let name = self.described(function, 0).map(|name| self.text_at(self.names, name));
+        GoPlace { function: name.unwrap_or_default(), line: self.line(function, into) }
+    }
+
+    /// Returns the function that is inlined at an offset into another one, and the offset of its call.
+    fn inlined(&self, function: usize, into: u64) -> Option<(&[u8], u64)> {
+        let tables = self.described(function, 6).filter(|tables| *tables > INLINED)?;
+        // After the unit, and the first line: kind, flags, and the number of data.
+        let last = if self.layout == Layout::Go120 { 9 } else { 8 };
+        let kinds = function.checked_add(self.step() + 4 * last)?;
+        let first = kinds.checked_add(4)?;
+        let table = self.u32(first.checked_add(4 * INLINED as usize)?).filter(|table| *table != 0)?;
+        let number = usize::try_from(self.value(table, into)?).ok()?;
+        if *self.bytes.get(kinds.checked_add(3)?)? <= TREE {
+            return None;
+        }
+        let data = first.checked_add((tables as usize).checked_mul(4)?)?;
+        let tree = match self.layout {
+            Layout::Go12 => return None,
+            Layout::Go116 => {
+                let size = self.step();
+                self.pointer(data.checked_next_multiple_of(size)?.checked_add(usize::from(TREE) * size)?)?
+            }
+            _ => {
+                let into = self.u32(data.checked_add(4 * usize::from(TREE))?).filter(|into| *into != u32::MAX)?;
+                self.trees?.checked_add(into.into())?
+            }
+        };
+        let tree = usize::try_from(self.segments.to_offset(tree)?).ok()?;
+        let (size, name, call) = if self.layout == Layout::Go120 { (16, 4, 8) } else { (20, 12, 16) };
+        let one = tree.checked_add(number.checked_mul(size)?)?;
+        let call = self.u32(one.checked_add(call)?).filter(|call| *call <= i32::MAX as u32)?;
+        Some((self.text_at(self.names, self.u32(one.checked_add(name)?)?), call.into()))
+    }
+
+    /// Returns the description of the function at a linked address, and the offset into it.
+    fn function(&self, address: u64) -> Option<(usize, u64)> {
         let (mut low, mut high) = (0, self.functions);
         if address >= self.end()? {
             return None;
@@ -198,8 +292,7 @@ impl GoTable {
             if self.entry(middle)?.0 <= address { low = middle + 1 } else { high = middle }
         }
         let (start, function) = self.entry(low.checked_sub(1)?)?;
-        let name = self.text_at(self.names, self.described(function, 0)?);
-        Some(GoPlace { function: name, line: self.line(function, address.wrapping_sub(start)) })
+        Some((function, address.wrapping_sub(start)))
     }
 
     fn line(&self, function: usize, into: u64) -> Option<(&[u8], u32)> {
@@ -234,6 +327,8 @@ impl GoTable {
         None
     }
 }
+
+mod module;
 
 #[cfg(test)]
 mod tests;

@@ -47,7 +47,8 @@ enum Target {
     Chosen(u64),
 }
 
-fn relocations<'d>(file: &Elf<'d>, section: &str) -> &'d [Rela64<LittleEndian>] {
+/// Returns the relocations of a section of a 64-bit file.
+pub(super) fn relocations<'d>(file: &Elf<'d>, section: &str) -> &'d [Rela64<LittleEndian>] {
     let data = file.section_by_name(section).and_then(|s| s.data().ok()).unwrap_or_default();
     let all = pod::slice_from_bytes(data, data.len() / size_of::<Rela64<LittleEndian>>());
     all.map_or(&[], |(entries, _)| entries)

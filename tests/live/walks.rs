@@ -432,6 +432,45 @@ fn who_always_has_a_reason_asks_for_tables_less_and_less_often() {
     assert!(samples > 500 && (1..100).contains(&woken), "{samples} samples, {woken} times woken");
 }
 
+/// Functions of Go that call no others have no frame: frame pointers alone skip their callers.
+const GO: &str = r#"
+package main
+import "syscall"
+var sink int
+//go:noinline
+func spin(n int) int { for i := 0; i < 1000000; i++ { n = (n*31 + i) % 1000003 }; return n }
+//go:noinline
+func caller(n int) int { return spin(n) + 1 }
+func main() {
+  var used syscall.Rusage
+  for used.Utime.Sec < 5 { sink += caller(sink); syscall.Getrusage(syscall.RUSAGE_SELF, &used) }
+}
+"#;
+
+#[test]
+fn functions_of_go_without_a_frame_have_their_callers() {
+    if !cfg!(target_arch = "x86_64") || !allowed() || !installed("go") || !installed("perf") {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("dir");
+    let (source, spin, file) = (dir.path().join("main.go"), dir.path().join("spin"), dir.path().join("go.data"));
+    std::fs::write(&source, GO).expect("source");
+    let mut build = Command::new("go");
+    build.env("HOME", dir.path()).env("GOFLAGS", "-mod=mod").env("GO111MODULE", "off");
+    run(build.args(["build", "-ldflags=-w", "-o"]).args([&spin, &source]));
+    let mut record = program();
+    record.args(["record", "-q", "-e", "cpu-clock", "-F", "499", "--call-graph", "tables", "-o"]).arg(&file);
+    run(record.arg("--").arg(&spin));
+    let stacks = later(&file, "main.spin");
+    let chain = ["main.spin", "main.caller", "main.main", "runtime.main"];
+    let is_whole = |stack: &&Vec<String>| {
+        let from = stack.iter().position(|name| name == "main.spin").unwrap_or_default();
+        stack[from..].iter().map(String::as_str).take(4).eq(chain)
+            && stack.last().is_some_and(|l| l.starts_with("runtime.goexit"))
+    };
+    nearly_all((stacks.len(), stacks.iter().filter(is_whole).count()), "Go").expect("whole stacks");
+}
+
 #[test]
 fn samples_in_system_calls_and_signal_handlers_have_whole_stacks() {
     let Some(stage) = stage() else { return };

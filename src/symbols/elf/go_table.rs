@@ -1,6 +1,8 @@
-//! Functions, inlined functions and lines from the table of functions of Go programs. Every Go program carries it for its
+//! Functions, inlined functions, lines and frames from the table of functions of Go programs. Every Go program carries it for its
 //! own stack traces, even when stripped. The layouts are those of Go 1.2, 1.16, 1.18 and 1.20 (debug/gosym and
 //! runtime/symtab.go).
+
+use std::ops::Range;
 
 use gimli::{Reader, RunTimeEndian};
 use object::{Object, ObjectSection, ObjectSegment};
@@ -18,13 +20,18 @@ const TABLES: [&str; 2] = [".gopclntab", ".data.rel.ro.gopclntab"];
 pub(crate) const SECTIONS: [&str; 4] = [TABLES[0], TABLES[1], ".go.buildinfo", ".note.go.buildid"];
 const MAX_FUNCTIONS: u64 = 1 << 24;
 const ALIGN: usize = 8;
-/// The limit of steps in a table of values; no function is that long.
+/// The limit of steps in a table of values, as no function is that long, and in those of all functions.
 const MAX_STEPS: usize = 1 << 20;
+const MAX_ALL_STEPS: usize = 1 << 26;
 /// The limit of calls that are inlined into each other.
 const MAX_DEPTH: usize = 64;
 /// The numbers of the table of values with inlined calls, and of the data with their tree (internal/abi/symtab.go).
 const INLINED: u32 = 2;
 const TREE: u8 = 3;
+/// Flags of functions: one without a caller, and one that changes the stack pointer in a way that its table lacks.
+const NO_TABLE: u8 = 3;
+/// The kernel jumps to it at the end of a signal handler.
+const SIGNAL_RETURN: &[u8] = b"runtime.sigreturn";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Layout {
@@ -215,9 +222,14 @@ impl GoTable {
         Ok(SymbolTable::charged((0..self.functions).filter_map(one), self.functions, names, TABLES[0], purse)?)
     }
 
+    /// Returns where a function ends.
+    fn end_of(&self, i: u64) -> Option<u64> {
+        if i + 1 < self.functions { Some(self.entry(i + 1)?.0) } else { self.end() }
+    }
+
     fn raw(&self, i: u64) -> Option<Raw<'_>> {
         let (start, function) = self.entry(i)?;
-        let next = if i + 1 < self.functions { self.entry(i + 1)?.0 } else { self.end()? };
+        let next = self.end_of(i)?;
         let name = self.described(function, 0)? as usize;
         let name = self.bytes.get(self.names.checked_add(name)?..)?;
         let name = &name[..name.len().min(MAX_NAME)];
@@ -252,9 +264,7 @@ impl GoTable {
     /// Returns the function that is inlined at an offset into another one, and the offset of its call.
     fn inlined(&self, function: usize, into: u64) -> Option<(&[u8], u64)> {
         let tables = self.described(function, 6).filter(|tables| *tables > INLINED)?;
-        // After the unit, and the first line: kind, flags, and the number of data.
-        let last = if self.layout == Layout::Go120 { 9 } else { 8 };
-        let kinds = function.checked_add(self.step() + 4 * last)?;
+        let kinds = self.kinds(function)?;
         let first = kinds.checked_add(4)?;
         let table = self.u32(first.checked_add(4 * INLINED as usize)?).filter(|table| *table != 0)?;
         let number = usize::try_from(self.value(table, into)?).ok()?;
@@ -278,6 +288,55 @@ impl GoTable {
         let one = tree.checked_add(number.checked_mul(size)?)?;
         let call = self.u32(one.checked_add(call)?).filter(|call| *call <= i32::MAX as u32)?;
         Some((self.text_at(self.names, self.u32(one.checked_add(name)?)?), call.into()))
+    }
+
+    /// Returns where a function's description has its kind, its flags and the number of its data. They are after the unit,
+    /// and after the first line.
+    fn kinds(&self, function: usize) -> Option<usize> {
+        let last = if self.layout == Layout::Go120 { 9 } else { 8 };
+        function.checked_add(self.step() + 4 * last)
+    }
+
+    /// Passes each function's start and end, and the addresses in it from which on it has no frame, or has one. Code
+    /// without a frame has the return address on top of the stack, and its caller's frame pointer. Linked addresses in
+    /// order; nothing for versions before Go 1.18, whose functions have no flags.
+    pub(crate) fn each_function(&self, mut add: impl FnMut(u64, u64, &[(u64, bool)])) {
+        let (mut parts, mut left) = (Vec::new(), MAX_ALL_STEPS);
+        for i in (0..self.functions).take_while(|_| self.layout.is_relative()) {
+            let Some(((start, function), end)) = self.entry(i).zip(self.end_of(i)) else { return };
+            parts.clear();
+            parts.push((start, false));
+            let mut from = start;
+            for (depth, upto) in self.depths(function).into_iter().flatten() {
+                match parts.last_mut() {
+                    Some((_, has_none)) if *has_none == (depth == 0) => {}
+                    Some((at, has_none)) if *at == from => *has_none = depth == 0,
+                    _ => parts.push((from, depth == 0)),
+                }
+                from = start.saturating_add(upto);
+                left -= 1;
+                if left == 0 {
+                    return;
+                }
+            }
+            // Behind the last instruction.
+            parts.push((from, false));
+            add(start, end, &parts);
+        }
+    }
+
+    /// Returns the bytes on the stack below a function's return address, each with the offset where it ends.
+    fn depths(&self, function: usize) -> Option<impl Iterator<Item = (i64, u64)>> {
+        let flags = *self.bytes.get(self.kinds(function)?.checked_add(1)?)?;
+        let table = self.described(function, 3).filter(|table| *table != 0 && flags & NO_TABLE == 0)?;
+        let name = self.text_at(self.names, self.described(function, 0)?);
+        (!name.starts_with(SIGNAL_RETURN)).then(|| self.changes(table))
+    }
+
+    /// Returns the part of the file that [`Self::each_function`] depends on.
+    pub(crate) fn functions_range(&self) -> Option<Range<usize>> {
+        let last = self.kinds(self.entry(self.functions.checked_sub(1)?)?.1)?;
+        Some(self.names.min(self.values)..last.checked_add(4)?)
     }
 
     /// Returns the description of the function at a linked address, and the offset into it.
@@ -310,21 +369,22 @@ impl GoTable {
 
     /// Returns the value at an offset into a function, from a table of value changes.
     fn value(&self, table: u32, into: u64) -> Option<i64> {
-        let mut rest = self.from(self.values.checked_add(table as usize)?)?;
-        let (mut value, mut upto) = (-1i64, 0u64);
-        for step in 0..MAX_STEPS {
-            let change = rest.read_uleb128().ok()?;
-            if change == 0 && step > 0 {
-                return None;
-            }
-            let change = (change >> 1) as i64 ^ -((change & 1) as i64);
-            value = value.wrapping_add(change);
+        self.changes(table).find(|(_, upto)| into < *upto).map(|(value, _)| value)
+    }
+
+    /// Returns the values of a table, each with the offset into the function where it ends.
+    fn changes(&self, table: u32) -> impl Iterator<Item = (i64, u64)> {
+        let mut rest = self.values.checked_add(table as usize).and_then(|at| self.from(at));
+        let (mut value, mut upto, mut is_first) = (-1i64, 0u64, true);
+        let next = move || {
+            let rest = rest.as_mut()?;
+            let change = rest.read_uleb128().ok().filter(|change| *change != 0 || is_first)?;
+            is_first = false;
+            value = value.wrapping_add((change >> 1) as i64 ^ -((change & 1) as i64));
             upto = upto.checked_add(rest.read_uleb128().ok()?.checked_mul(self.quantum)?)?;
-            if into < upto {
-                return Some(value);
-            }
-        }
-        None
+            Some((value, upto))
+        };
+        std::iter::from_fn(next).take(MAX_STEPS)
     }
 }
 

@@ -1,8 +1,9 @@
 //! Rows of unwind tables for the BPF program that walks stacks. They are built once from a file's `.eh_frame` or
-//! `.debug_frame` (LSB Core, "Exception Frames"; DWARF 5, section 6.4).
+//! `.debug_frame` (LSB Core, "Exception Frames"; DWARF 5, section 6.4), and from the table of functions of Go programs.
 
 mod bare;
 mod frames;
+mod go;
 mod traced;
 mod usual;
 
@@ -17,7 +18,6 @@ use thiserror::Error;
 use crate::kernel::walk::rule::{Caller, Cfa, Rule, Saved};
 use crate::symbols::bytes::Bytes;
 use crate::symbols::elf::bounds::each_function;
-use crate::symbols::elf::go_table;
 use crate::symbols::elf::program::{ElfProgram, Machine, Segment};
 use crate::symbols::elf::section::{Shape, Slice};
 use crate::symbols::elf::{self, ElfError};
@@ -70,7 +70,8 @@ pub struct Contents<'a> {
 pub fn contents(bytes: &Bytes) -> Option<Contents<'_>> {
     let program = ElfProgram::of(bytes).ok()?;
     let found = |name: &&str| program.section(name).map(|section| section.bytes(bytes));
-    let tables: Vec<&[u8]> = SECTIONS.iter().filter_map(found).collect();
+    let of_go = go::table(&program, bytes).and_then(|go| bytes.get(go.functions_range()?));
+    let tables: Vec<&[u8]> = SECTIONS.iter().filter_map(found).chain(of_go).collect();
     if tables.is_empty() {
         return None;
     }
@@ -171,6 +172,10 @@ pub fn of(bytes: &Bytes) -> Result<UnwindRows, NoRows> {
                 elf.map_or_else(Vec::new, |elf| elf::starts_of_functions(elf, bytes, is_wanted))
             };
             traced::add(&code(&program), symbols, base, &mut found);
+            if let Some(go) = go::table(&program, bytes) {
+                go::add(&go, base, &mut found);
+                from = from.or(Some("its table of Go functions"));
+            }
         }
         _ => {}
     }
@@ -228,9 +233,9 @@ pub(crate) fn of_code(frames: &[u8], size: u64, is_arm: bool, order: gimli::RunT
     Some(own.map(|row| row >> 32 << 32 | u64::from(*row as u32 - start)).collect())
 }
 
-/// Returns a program's code, which may lack tables. Go code is excluded: it has frame pointers instead of tables.
+/// Returns a program's code, which may lack tables. Go code is excluded: it has frame pointers and its own table.
 fn code<'a>(program: &ElfProgram<'a>) -> traced::UncoveredCode<'a> {
-    if go_table::SECTIONS.iter().any(|name| program.section(name).is_some()) {
+    if go::is_go(program) {
         return traced::UncoveredCode::default();
     }
     traced::UncoveredCode { parts: program.code(), entry: program.entry }

@@ -26,8 +26,9 @@ fn table(layout: Layout, text: u64) -> Vec<u8> {
         Layout::Go118 => 0xffff_fff0,
         Layout::Go120 => 0xffff_fff1,
     };
-    // Values begin at -1: file 0 for 0x50 bytes; line 7 for 0x10, then 9 for 0x40; call 0 from 0x10 to 0x30.
-    let values: &[u8] = &[2, 0x50, 0, 16, 0x10, 4, 0x40, 0, 0, 0x10, 2, 0x20, 1, 0x20, 0];
+    // Values begin at -1: file 0 for 0x50 bytes; line 7 for 0x10, then 9 for 0x40; call 0 from 0x10 to 0x30; 8 bytes on
+    // the stack from 4 to 0x44.
+    let values: &[u8] = &[2, 0x50, 0, 16, 0x10, 4, 0x40, 0, 0, 0x10, 2, 0x20, 1, 0x20, 0, 2, 4, 16, 0x40, 15, 0x0c, 0];
     let mut head = magic.to_le_bytes().to_vec();
     head.extend([0, 0, 1, 8]);
     let word = |out: &mut Vec<u8>, n: u64| out.extend(n.to_le_bytes());
@@ -75,7 +76,7 @@ fn table(layout: Layout, text: u64) -> Vec<u8> {
         listed(&mut functions, base + start);
         half(&mut functions, name_base + name);
         // Arguments, deferreturn, pcsp; pcfile, pcln; tables of values; the unit, the first line.
-        [0, 0, 0, 0, 3, tables, 0].iter().for_each(|n| half(&mut functions, *n));
+        [0, 0, 5 * tables, 0, 3, tables, 0].iter().for_each(|n| half(&mut functions, *n));
         if layout == Layout::Go120 {
             half(&mut functions, 5);
         }
@@ -212,6 +213,33 @@ fn text_behind_other_code_is_known_from_the_runtime_or_not_at_all() {
 }
 
 #[test]
+fn code_without_a_frame_is_known() {
+    for layout in [Layout::Go116, Layout::Go118, Layout::Go120] {
+        let of_flags = |flags: u8| {
+            let mut table = table(layout, TEXT);
+            // The second description is the last but for its end.
+            let kinds = table.len() - 64 - 128 + if layout == Layout::Go120 { 40 } else { 36 };
+            table[kinds + 1] = flags;
+            let found = of(&with(layout, &table, &[])).expect("a table");
+            let mut all: Vec<(u64, u64, Vec<(u64, bool)>)> = Vec::new();
+            found.each_function(|start, end, parts| {
+                all.push((start - TEXT, end - TEXT, parts.iter().map(|(at, none)| (at - TEXT, *none)).collect()));
+            });
+            all
+        };
+        let whole: Vec<(u64, bool)> = vec![(0x40, false), (0x40, false)];
+        let first = (0, 0x40, vec![(0, false), (0, false)]);
+        let parts = vec![(0x40, true), (0x44, false), (0x84, true), (0x90, false)];
+        let is_known = layout.is_relative();
+        let want =
+            |parts: Vec<(u64, bool)>| if is_known { vec![first.clone(), (0x40, 0x90, parts)] } else { Vec::new() };
+        assert_eq!(of_flags(4), want(parts), "{layout:?}");
+        // Without a caller, and with another stack.
+        assert_eq!([1, 2].map(of_flags), [want(whole.clone()), want(whole)], "{layout:?}");
+    }
+}
+
+#[test]
 fn damaged_tables_harm_nobody() {
     for layout in [Layout::Go12, Layout::Go116, Layout::Go118, Layout::Go120] {
         let module = module(TEXT, names(layout), if layout == Layout::Go118 { 38 } else { 40 }, false);
@@ -225,6 +253,8 @@ fn damaged_tables_harm_nobody() {
                 let segments = ElfProgram::of(&bytes).expect("a program").places();
                 let _ = table.symbols(&segments, &mut UnpackBudget::new(1 << 20)).map(|symbols| symbols.len());
                 let _ = [0, 0x40, 0x50, 0x8f, 0x90, u64::MAX / 2].map(|at| table.places(TEXT.wrapping_add(at)).len());
+                table.each_function(|_, _, parts| assert!(!parts.is_empty()));
+                let _ = table.functions_range();
             }
         }
         assert!(of(&with(layout, &table(layout, TEXT)[..40], &module)).is_none(), "{layout:?}");

@@ -13,9 +13,11 @@ pub(crate) struct UnnamedDso<'a> {
 }
 
 /// Runtimes by the names of their programs, which may have more letters, and how their JITs write a map of symbols.
-const RUNTIMES: [(&str, &str); 12] = [
+const RUNTIMES: [(&str, &str); 14] = [
     ("node", "start it with node --perf-basic-prof"),
     ("MainThread", "start it with node --perf-basic-prof"),
+    ("deno", "start it with deno run --v8-flags=--perf-basic-prof"),
+    ("mono", "start it with mono --jitmap"),
     ("dotnet", "start it with DOTNET_PerfMapEnabled=1 in its environment"),
     ("beam.smp", "start it with erl +JPperf true (OTP 25 or later)"),
     ("php", "start it with php -d opcache.jit_debug=16"),
@@ -107,7 +109,14 @@ mod tests {
             name_remedy(DsoKind::Anon, "/tmp/perf-7.map", known)
         };
         assert!(of("java").starts_with("jcmd 7 Compiler.perfmap names it now") && of("java").contains(":perf-map"));
-        for (program, way) in [("node", "--perf-basic-prof"), ("php-fpm8.2", "jit_debug"), ("beam.smp", "+JPperf")] {
+        let ways = [
+            ("node", "--perf-basic-prof"),
+            ("deno", "--v8-flags"),
+            ("mono-sgen", "--jitmap"),
+            ("php-fpm8.2", "jit_debug"),
+            ("beam.smp", "+JPperf"),
+        ];
+        for (program, way) in ways {
             let remedy = of(program);
             assert!(remedy.contains("/tmp/perf-7.map") && remedy.contains(way) && !remedy.contains("jcmd"), "{remedy}");
         }

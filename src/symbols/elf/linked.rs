@@ -5,13 +5,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use object::Endianness;
-use object::elf::{DT_NEEDED, DT_NULL, DT_RPATH, DT_RUNPATH, DT_STRTAB, FileHeader32, FileHeader64, PT_LOAD};
+use object::elf::{DT_NEEDED, DT_NULL, DT_RPATH, DT_RUNPATH, DT_STRTAB, FileHeader32, FileHeader64};
 use object::read::elf::{Dyn, FileHeader, ProgramHeader};
 
+use super::dynamic::{ENTRIES, to_offset};
 use crate::kernel::process::privilege;
-
-/// The limit of entries that are read.
-const ENTRIES: usize = 4096;
 
 /// The interpreter and the libraries of an ELF file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,11 +45,7 @@ impl Linked {
             all.take_while(|(tag, _)| *tag != DT_NULL)
         };
         let Some((_, names)) = entries().find(|(tag, _)| *tag == DT_STRTAB) else { return Some(linked) };
-        let names = headers.iter().filter(|one| one.p_type(endian) == PT_LOAD).find_map(|one| {
-            let (address, offset): (u64, u64) = (one.p_vaddr(endian).into(), one.p_offset(endian).into());
-            let into = names.checked_sub(address).filter(|into| *into < one.p_filesz(endian).into())?;
-            bytes.get(usize::try_from(offset.checked_add(into)?).ok()?..)
-        });
+        let names = to_offset(headers, endian, names).and_then(|at| bytes.get(at..));
         let name = |at: u64| {
             let rest = names?.get(usize::try_from(at).ok()?..)?;
             rest.get(..memchr::memchr(0, rest)?).filter(|name| !name.is_empty())

@@ -1,11 +1,14 @@
 //! Functions of an ELF file by their offsets in the file, which mappings report at any load address (elf(5)).
 
 pub(crate) mod bounds;
+mod dynamic;
 pub(crate) mod go_table;
 pub(crate) mod linked;
 pub(crate) mod plt;
 pub(crate) mod program;
 pub(crate) mod section;
+
+use std::ops::Range;
 
 use object::elf::{
     FileHeader32, FileHeader64, SHN_LORESERVE, SHN_UNDEF, STB_LOCAL, STB_WEAK, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE,
@@ -14,6 +17,7 @@ use object::elf::{
 use object::read::elf::FileHeader;
 use object::{Endianness, Object, ObjectSection, pod};
 
+use self::dynamic::DynamicSymbols;
 use super::bytes::Bytes;
 use super::names::table::{Binding, MAX_NAME, Names, Raw, SymbolTable};
 use crate::perfdata::unpack::{UnpackBudget, UnpackError};
@@ -159,13 +163,21 @@ pub(super) struct Symbols<'d> {
 
 impl<'d> Symbols<'d> {
     pub(super) fn of(file: &Elf<'d>, bytes: &'d [u8], kind: SymbolSection) -> Self {
-        let place = |name: &str| file.section_by_name(name).and_then(|s| s.file_range());
-        let part = |(at, len): (u64, u64)| {
+        let place = |name: &str| {
+            let (at, len) = file.section_by_name(name)?.file_range()?;
             let at = usize::try_from(at).ok()?;
-            Some((at, bytes.get(at..at.checked_add(usize::try_from(len).ok()?)?)?))
+            Some(at..at.checked_add(usize::try_from(len).ok()?)?)
         };
-        let (names_at, names) = place(kind.names()).and_then(part).unwrap_or_default();
-        let entries = place(kind.section()).and_then(part).map(|(_, entries)| entries).unwrap_or_default();
+        let loaded = (kind == SymbolSection::Dynamic && file.sections().next().is_none())
+            .then(|| DynamicSymbols::of(bytes))
+            .flatten();
+        let (entries, names) = match loaded {
+            Some(loaded) => (Some(loaded.entries), Some(loaded.names)),
+            None => (place(kind.section()), place(kind.names())),
+        };
+        let part = |range: Range<usize>| Some((range.start, bytes.get(range)?));
+        let (names_at, names) = names.and_then(part).unwrap_or_default();
+        let entries = entries.and_then(part).map(|(_, entries)| entries).unwrap_or_default();
         let endian = file.endianness();
         let is_text = |name: &[u8]| memchr::memmem::find(name, b"text").is_some();
         let sections = file.sections().map(|s| s.name_bytes().is_ok_and(is_text));
@@ -294,7 +306,7 @@ const SYMBOLS_FOR_ONE: u64 = 8;
 
 #[cfg(test)]
 mod tests {
-    use super::super::trust::find_file::tests::{SPIN, map};
+    use super::super::trust::find_file::tests::{SPIN, libc, map};
     use super::*;
     use crate::symbols::debug_image::Image;
 
@@ -336,6 +348,28 @@ mod tests {
             Err(error) => error.to_string(),
         };
         assert!(why.contains("its .symtab has no names: .strtab is damaged"), "{why}");
+    }
+
+    #[test]
+    fn exported_functions_are_found_without_section_headers() {
+        let whole = libc();
+        let segments = Image::of(whole.clone()).expect("elf").segments;
+        let functions = |bytes: &Bytes| {
+            let mut purse = UnpackBudget::new(1 << 28);
+            let table = symbols(bytes, SymbolSection::Dynamic, &segments, false, &mut purse).expect("symbols");
+            table.iter().map(|s| (s.start, s.name.to_vec())).collect::<Vec<_>>()
+        };
+        let mut bytes = whole.to_vec();
+        // Offset, number and names of the section headers.
+        bytes[0x28..0x30].fill(0);
+        bytes[0x3a..0x40].fill(0);
+        let all = functions(&whole);
+        assert!(all.len() > 100 && functions(&bytes.clone().into()) == all, "{} functions", all.len());
+        for at in (0x40..0x400).step_by(16) {
+            let mut damaged = bytes.clone();
+            damaged[at..at + 4].fill(0xff);
+            let _ = DynamicSymbols::of(&damaged).map(|found| (found.entries.len(), found.names.len()));
+        }
     }
 
     /// Their number does not fit the header.

@@ -1,5 +1,5 @@
-//! Functions, inlined functions, lines and frames from the table of functions of Go programs. Every Go program carries it for its
-//! own stack traces, even when stripped. The layouts are those of Go 1.2, 1.16, 1.18 and 1.20 (debug/gosym and
+//! Functions, inlined functions, lines and frames from the table of functions of Go programs. Every Go program carries it
+//! for its own stack traces, even when stripped. The layouts are those of Go 1.2, 1.16, 1.18 and 1.20 (debug/gosym and
 //! runtime/symtab.go).
 
 use std::ops::Range;
@@ -20,6 +20,8 @@ const TABLES: [&str; 2] = [".gopclntab", ".data.rel.ro.gopclntab"];
 pub(crate) const SECTIONS: [&str; 4] = [TABLES[0], TABLES[1], ".go.buildinfo", ".note.go.buildid"];
 const MAX_FUNCTIONS: u64 = 1 << 24;
 const ALIGN: usize = 8;
+/// The limit of places in a file that look like the table.
+const MAX_ALIKE: usize = 16;
 /// The limit of steps in a table of values, as no function is that long, and in those of all functions.
 const MAX_STEPS: usize = 1 << 20;
 const MAX_ALL_STEPS: usize = 1 << 26;
@@ -56,6 +58,25 @@ impl Layout {
 
     fn is_relative(self) -> bool {
         matches!(self, Self::Go118 | Self::Go120)
+    }
+}
+
+/// The start of a table.
+struct GoTableHeader {
+    layout: Layout,
+    endian: RunTimeEndian,
+    quantum: u8,
+    /// Bytes of an address.
+    size: u8,
+}
+
+impl GoTableHeader {
+    fn at(file: &Elf<'_>, bytes: &[u8], at: usize) -> Option<Self> {
+        let head: [u8; 8] = bytes.get(at..)?.first_chunk().copied()?;
+        let endian = Shape::of(file).endian;
+        let layout = Layout::of(Slice::new(&head, endian).read_u32().ok()?)?;
+        let [_, _, _, _, 0, 0, quantum @ (1 | 2 | 4), size @ (4 | 8)] = head else { return None };
+        Some(Self { layout, endian, quantum, size })
     }
 }
 
@@ -111,15 +132,13 @@ impl GoTable {
             let ends: &[u8] = if file.is_little_endian() { &[0xff, 0xff, 0xff, 0, 0] } else { &[0xff, 0xff, 0xff] };
             let found = memchr::memmem::find_iter(content, ends);
             let starts = found.filter_map(|at| from.checked_add(at)?.checked_sub(usize::from(file.is_little_endian())));
-            starts.filter(|at| at % ALIGN == 0).find_map(|at| Self::at(file, bytes, at, text.or(code)))
+            let alike = starts.filter(|at| at % ALIGN == 0 && GoTableHeader::at(file, bytes, *at).is_some());
+            alike.take(MAX_ALIKE).find_map(|at| Self::at(file, bytes, at, text.or(code)))
         })
     }
 
     fn at(file: &Elf<'_>, bytes: &Bytes, at: usize, text: Option<u64>) -> Option<Self> {
-        let head: [u8; 8] = bytes.get(at..)?.first_chunk().copied()?;
-        let endian = Shape::of(file).endian;
-        let layout = Layout::of(Slice::new(&head, endian).read_u32().ok()?)?;
-        let [_, _, _, _, 0, 0, quantum @ (1 | 2 | 4), size @ (4 | 8)] = head else { return None };
+        let GoTableHeader { layout, endian, quantum, size } = GoTableHeader::at(file, bytes, at)?;
         let mut table = Self {
             bytes: bytes.clone(),
             layout,

@@ -17,7 +17,7 @@ const TREES: [(usize, bool); 4] = [(38, false), (40, false), (40, true), (43, tr
 /// The limit of sections of text. The next words are their list, which tells the versions apart.
 const MAX_TEXTS: u64 = 4096;
 /// The limit of places that are looked at.
-const MAX_PLACES: usize = 64;
+const MAX_PLACES: usize = 8;
 
 pub(super) struct GoModule {
     pub(super) text: u64,

@@ -14,7 +14,7 @@ const WORDS: usize = 48;
 const TEXT: usize = 22;
 /// The word with the start of the trees, and whether the end of the table follows it: Go 1.18, 1.20, 1.26 and 1.27.
 const TREES: [(usize, bool); 4] = [(38, false), (40, false), (40, true), (43, true)];
-/// The limit of sections of text. The next words are their list, which tells the versions apart.
+/// The limit of sections of text. The next words are their list, by which versions are distinguished.
 const MAX_TEXTS: u64 = 4096;
 /// The limit of places that are looked at.
 const MAX_PLACES: usize = 8;

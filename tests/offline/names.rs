@@ -279,7 +279,7 @@ fn addresses_get_names_as_pprof_wants_them() {
     assert!(lines.lines().last().expect("last").starts_with("outer_hot "), "{lines}");
 }
 
-/// The program `go`, which distributions strip, is asked for addresses in itself.
+/// Names addresses in the program `go`, which distributions strip.
 #[test]
 fn stripped_go_programs_have_the_functions_and_lines_of_gos_own_tool() {
     let Some(go) = found("go") else { return };

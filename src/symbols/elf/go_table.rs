@@ -181,7 +181,7 @@ impl GoTable {
         (first <= second && table.end()? > first).then_some(table)
     }
 
-    /// Whether a program begins with Go's own code, if the text has this address. In a program that a C linker has
+    /// Returns whether a program begins with Go's own code, if the text has this address. In a program that a C linker has
     /// written, other code comes first.
     fn has_entry(&self, text: u64, entry: u64) -> bool {
         let moved = Self { text, ..self.clone() };

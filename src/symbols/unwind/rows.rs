@@ -187,12 +187,13 @@ pub fn of(bytes: &Bytes) -> Result<UnwindRows, NoRows> {
 }
 
 /// Returns the rows of a file that has more than `.eh_frame`.
-/// They are for the user-space unwinder: of a second table, or of code without a table. `None` for other files.
+/// They are for the user-space unwinder: of a second table, of Go, or of code without a table. `None` for other files.
 pub(crate) fn beyond_frames(bytes: &Bytes) -> Option<UnwindRows> {
     let program = ElfProgram::of(bytes).ok()?;
     let has_both = SECTIONS.iter().all(|name| program.section(name).is_some());
     let has_bare = || traced::has_bare(&code(&program), covered(&program, bytes));
-    (program.machine == Machine::X86_64 && (has_both || has_bare())).then(|| of(bytes).ok()).flatten()
+    let is_more = || has_both || go::is_go(&program) || has_bare();
+    (program.machine == Machine::X86_64 && is_more()).then(|| of(bytes).ok()).flatten()
 }
 
 /// Returns whether building a file's table takes long, so that tables of other files should not wait for it.

@@ -30,10 +30,11 @@ const MAX_DEPTH: usize = 64;
 /// The numbers of the table of values with inlined calls, and of the data with their tree (internal/abi/symtab.go).
 const INLINED: u32 = 2;
 const TREE: u8 = 3;
-/// Flags of functions: one without a caller, and one that changes the stack pointer in a way that its table lacks.
-const NO_TABLE: u8 = 3;
-/// The kernel jumps to it at the end of a signal handler.
-const SIGNAL_RETURN: &[u8] = b"runtime.sigreturn";
+/// Flags of functions: the first one of a stack, and one that changes the stack pointer in a way that its table lacks.
+const FIRST: u8 = 1;
+const OTHER_STACK: u8 = 2;
+/// The functions that the kernel enters for a signal. They have a caller, but its table does not lead to it.
+const SIGNAL: &[u8] = b"runtime.sig";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Layout {
@@ -104,6 +105,17 @@ pub(crate) struct GoTable {
     /// Offset of the function list, and the base of the positions in it.
     list: usize,
     base: usize,
+}
+
+/// How the caller of some code is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum GoFrame {
+    /// By the frame pointer.
+    Pointed,
+    /// By the return address on top of the stack. The frame pointer is the caller's.
+    OnTop,
+    /// It has no caller.
+    First,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -316,21 +328,22 @@ impl GoTable {
         function.checked_add(self.step() + 4 * last)
     }
 
-    /// Passes each function's start and end, and the addresses in it from which on it has no frame, or has one. Code
-    /// without a frame has the return address on top of the stack, and its caller's frame pointer. Linked addresses in
-    /// order; nothing for versions before Go 1.18, whose functions have no flags.
-    pub(crate) fn each_function(&self, mut add: impl FnMut(u64, u64, &[(u64, bool)])) {
+    /// Passes each function's start and end, and the addresses in it from which on its caller is found in another way.
+    /// Linked addresses in order; nothing for versions before Go 1.18, whose functions have no flags.
+    pub(crate) fn each_function(&self, mut add: impl FnMut(u64, u64, &[(u64, GoFrame)])) {
         let (mut parts, mut left) = (Vec::new(), MAX_ALL_STEPS);
         for i in (0..self.functions).take_while(|_| self.layout.is_relative()) {
             let Some(((start, function), end)) = self.entry(i).zip(self.end_of(i)) else { return };
+            let (first, depths) = self.frames(function).unwrap_or((GoFrame::Pointed, None));
             parts.clear();
-            parts.push((start, false));
+            parts.push((start, first));
             let mut from = start;
-            for (depth, upto) in self.depths(function).into_iter().flatten() {
+            for (depth, upto) in depths.into_iter().flatten() {
+                let own = if depth == 0 { GoFrame::OnTop } else { GoFrame::Pointed };
                 match parts.last_mut() {
-                    Some((_, has_none)) if *has_none == (depth == 0) => {}
-                    Some((at, has_none)) if *at == from => *has_none = depth == 0,
-                    _ => parts.push((from, depth == 0)),
+                    Some((_, frame)) if *frame == own => {}
+                    Some((at, frame)) if *at == from => *frame = own,
+                    _ => parts.push((from, own)),
                 }
                 from = start.saturating_add(upto);
                 left -= 1;
@@ -338,18 +351,23 @@ impl GoTable {
                     return;
                 }
             }
-            // Behind the last instruction.
-            parts.push((from, false));
+            if from > start {
+                // Behind the last instruction.
+                parts.push((from, GoFrame::Pointed));
+            }
             add(start, end, &parts);
         }
     }
 
-    /// Returns the bytes on the stack below a function's return address, each with the offset where it ends.
-    fn depths(&self, function: usize) -> Option<impl Iterator<Item = (i64, u64)>> {
+    /// Returns how a function's caller is found, or the bytes on the stack below its return address, each with the offset
+    /// where it ends.
+    fn frames(&self, function: usize) -> Option<(GoFrame, Option<impl Iterator<Item = (i64, u64)>>)> {
         let flags = *self.bytes.get(self.kinds(function)?.checked_add(1)?)?;
-        let table = self.described(function, 3).filter(|table| *table != 0 && flags & NO_TABLE == 0)?;
-        let name = self.text_at(self.names, self.described(function, 0)?);
-        (!name.starts_with(SIGNAL_RETURN)).then(|| self.changes(table))
+        let (table, name) = (self.described(function, 3)?, self.text_at(self.names, self.described(function, 0)?));
+        let is_entered = name.starts_with(SIGNAL);
+        let frame = if flags & FIRST != 0 && !is_entered { GoFrame::First } else { GoFrame::Pointed };
+        let has_table = table != 0 && flags & (FIRST | OTHER_STACK) == 0 && !is_entered;
+        Some((frame, has_table.then(|| self.changes(table))))
     }
 
     /// Returns the part of the file that [`Self::each_function`] depends on.

@@ -214,6 +214,7 @@ fn text_behind_other_code_is_known_from_the_runtime_or_not_at_all() {
 
 #[test]
 fn code_without_a_frame_is_known() {
+    use GoFrame::{First, OnTop, Pointed};
     for layout in [Layout::Go116, Layout::Go118, Layout::Go120] {
         let of_flags = |flags: u8| {
             let mut table = table(layout, TEXT);
@@ -221,21 +222,22 @@ fn code_without_a_frame_is_known() {
             let kinds = table.len() - 64 - 128 + if layout == Layout::Go120 { 40 } else { 36 };
             table[kinds + 1] = flags;
             let found = of(&with(layout, &table, &[])).expect("a table");
-            let mut all: Vec<(u64, u64, Vec<(u64, bool)>)> = Vec::new();
+            let mut all: Vec<(u64, u64, Vec<(u64, GoFrame)>)> = Vec::new();
             found.each_function(|start, end, parts| {
-                all.push((start - TEXT, end - TEXT, parts.iter().map(|(at, none)| (at - TEXT, *none)).collect()));
+                all.push((start - TEXT, end - TEXT, parts.iter().map(|(at, frame)| (at - TEXT, *frame)).collect()));
             });
             all
         };
-        let whole: Vec<(u64, bool)> = vec![(0x40, false), (0x40, false)];
-        let first = (0, 0x40, vec![(0, false), (0, false)]);
-        let parts = vec![(0x40, true), (0x44, false), (0x84, true), (0x90, false)];
         let is_known = layout.is_relative();
-        let want =
-            |parts: Vec<(u64, bool)>| if is_known { vec![first.clone(), (0x40, 0x90, parts)] } else { Vec::new() };
-        assert_eq!(of_flags(4), want(parts), "{layout:?}");
-        // Without a caller, and with another stack.
-        assert_eq!([1, 2].map(of_flags), [want(whole.clone()), want(whole)], "{layout:?}");
+        let want = |parts: &[(u64, GoFrame)]| {
+            let all = vec![(0, 0x40, vec![(0, Pointed)]), (0x40, 0x90, parts.to_vec())];
+            if is_known { all } else { Vec::new() }
+        };
+        let parts = [(0x40, OnTop), (0x44, Pointed), (0x84, OnTop), (0x90, Pointed)];
+        assert_eq!(of_flags(4), want(&parts), "{layout:?}");
+        // The first function of a stack, and one that leaves its stack.
+        assert_eq!(of_flags(1), want(&[(0x40, First)]), "{layout:?}");
+        assert_eq!(of_flags(2), want(&[(0x40, Pointed)]), "{layout:?}");
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{Found, MAX_ROWS};
 use crate::kernel::walk::rule::{Caller, Cfa, Rule, Saved};
 use crate::symbols::bytes::Bytes;
-use crate::symbols::elf::go_table::{GoTable, SECTIONS};
+use crate::symbols::elf::go_table::{GoFrame, GoTable, SECTIONS};
 use crate::symbols::elf::program::{ElfProgram, Machine};
 
 pub(super) fn is_go(program: &ElfProgram<'_>) -> bool {
@@ -17,14 +17,19 @@ pub(super) fn table(program: &ElfProgram<'_>, bytes: &Bytes) -> Option<GoTable> 
 }
 
 /// Adds the code of Go that has no frame: the start and the end of functions, and whole functions that call no others.
-/// There the frame pointer is the caller's, and leads to the caller's caller. Other code of Go stays a gap.
+/// There the frame pointer is the caller's, and leads to the caller's caller. Also adds the functions that begin a stack,
+/// because frames below them are not Go's. Other code of Go stays a gap.
 pub(super) fn add(table: &GoTable, base: u64, found: &mut Found) {
     let on_top = Rule::Frame { cfa: Cfa::Sp(8), saved: Saved::Same, caller: Caller::OnTop };
     let mut rules = Vec::new();
     table.each_function(|start, end, parts| {
         rules.clear();
-        for (from, has_none) in parts {
-            let rule = if *has_none { on_top } else { Rule::Gap };
+        for (from, frame) in parts {
+            let rule = match frame {
+                GoFrame::Pointed => Rule::Gap,
+                GoFrame::OnTop => on_top,
+                GoFrame::First => Rule::End,
+            };
             rules.extend(from.checked_sub(base).map(|from| (rule, from)));
         }
         if let Some((start, end)) = start.checked_sub(base).zip(end.checked_sub(base))

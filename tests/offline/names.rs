@@ -286,7 +286,7 @@ fn stripped_go_programs_have_the_functions_and_lines_of_gos_own_tool() {
     let image = Image::open(&dso(&go), &recorded()).expect("image");
     let tables = image.functions(&mut UnpackBudget::new(1 << 28)).expect("functions").tables;
     // Not only their first instructions.
-    let all: Vec<u64> = tables.iter().flat_map(|table| table.iter()).map(|one| one.start + 24).collect();
+    let all: Vec<u64> = tables.iter().flat_map(|table| table.iter()).map(|one| one.start + 60).collect();
     let addresses = all.iter().step_by(all.len() / 500 + 1).filter_map(|at| image.segments.to_address(*at));
     let asked: String = addresses.map(|at| format!("{at:#x}\n")).collect();
     let answers = |command: &mut std::process::Command| {
@@ -305,7 +305,7 @@ fn stripped_go_programs_have_the_functions_and_lines_of_gos_own_tool() {
             last = lines.next().expect("the function that was called");
         }
         // Functions in C have no lines in the table.
-        if function.contains('.') && !place.contains(":-") {
+        if function.contains('.') && !place.contains(":-") && !place.starts_with('?') {
             // The tool names the function that was called, and the line of the one that is inlined.
             assert_eq!(last.split(' ').next(), function.split(' ').next(), "{first}\n{last}");
             assert!(first.ends_with(place), "{place}: {first}");

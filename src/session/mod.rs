@@ -28,8 +28,8 @@ use rustc_hash::FxHashMap;
 
 pub use crate::kernel::blocked::BlockedThread;
 pub use crate::kernel::peers::OtherEnds;
-pub use crate::kernel::services::ServiceNames;
 pub(crate) use crate::kernel::peers::unix_name;
+pub use crate::kernel::services::ServiceNames;
 pub use crate::kernel::sockets::{SocketListError, TcpCounters, TcpMonitor, TcpSocket};
 use crate::kernel::{cgroup, procfs};
 pub(crate) use crate::kernel::{monotonic_ns, thread_cpu_ns};

@@ -212,6 +212,9 @@ fn text_behind_other_code_is_known_from_the_runtime_or_not_at_all() {
     assert!(of(&bytes.into()).is_none());
 }
 
+/// The parts of a function, from where on each of them applies.
+type Parts = Vec<(u64, GoFrame)>;
+
 #[test]
 fn code_without_a_frame_is_known() {
     use GoFrame::{First, OnTop, Pointed};
@@ -222,7 +225,7 @@ fn code_without_a_frame_is_known() {
             let kinds = table.len() - 64 - 128 + if layout == Layout::Go120 { 40 } else { 36 };
             table[kinds + 1] = flags;
             let found = of(&with(layout, &table, &[])).expect("a table");
-            let mut all: Vec<(u64, u64, Vec<(u64, GoFrame)>)> = Vec::new();
+            let mut all: Vec<(u64, u64, Parts)> = Vec::new();
             found.each_function(|start, end, parts| {
                 all.push((start - TEXT, end - TEXT, parts.iter().map(|(at, frame)| (at - TEXT, *frame)).collect()));
             });

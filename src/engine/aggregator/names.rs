@@ -33,6 +33,8 @@ const MAX_SEEN: usize = 1 << 16;
 pub(super) struct NameRequests {
     pub(crate) sought: usize,
     dsos: Vec<Option<Arc<Dso>>>,
+    /// The DSOs with a result: their files have been read.
+    answered: Vec<bool>,
     /// Unnamed frames of JIT code, with their number of requests.
     jitted: FxHashMap<FrameId, u8>,
     next_retry: u64,
@@ -57,6 +59,18 @@ impl NameRequests {
     /// Requests the names of JIT frames again, as if they were new.
     pub(super) fn retry(&mut self, frames: Vec<FrameId>) {
         self.jitted.extend(frames.into_iter().map(|frame| (frame, 0)));
+    }
+
+    fn has_answered(&self, dso: DsoId) -> bool {
+        self.answered.get(dso.0 as usize).is_some_and(|answered| *answered)
+    }
+
+    fn note_answered(&mut self, dso: DsoId) {
+        let slot = dso.0 as usize;
+        if self.answered.len() <= slot {
+            self.answered.resize(slot + 1, false);
+        }
+        self.answered[slot] = true;
     }
 }
 
@@ -86,12 +100,14 @@ impl Aggregator {
         if frames.is_empty() {
             return;
         }
-        let samples = self.newest_samples();
-        let wanted = |frame: &FrameId| {
-            let wanted = self.wanted(*frame);
-            WantedName { samples: samples.get(&wanted.dso.id).copied().unwrap_or(0), ..wanted }
-        };
-        let frames: Vec<WantedName> = frames.iter().map(wanted).collect();
+        let mut frames: Vec<WantedName> = frames.iter().map(|frame| self.wanted(*frame)).collect();
+        // Samples decide which file is read first.
+        if frames.iter().any(|wanted| !self.names.has_answered(wanted.dso.id)) {
+            let samples = self.newest_samples();
+            for wanted in &mut frames {
+                wanted.samples = samples.get(&wanted.dso.id).copied().unwrap_or(0);
+            }
+        }
         self.names.sought += frames.len();
         let epoch = self.ingest.core().profile.epoch();
         let _ = self.links.symbolizer.jobs.send(LookupJob { epoch, frames, ..LookupJob::default() });
@@ -162,6 +178,7 @@ impl Aggregator {
                 self.names.jitted.clear();
             }
             for (frame, dso, at, found) in named.frames {
+                self.names.note_answered(dso);
                 let dso = core.session.dsos.get(dso);
                 if dso.kind == DsoKind::Anon && self.live {
                     let tried = self.names.jitted.remove(&frame).unwrap_or(0);

@@ -14,13 +14,20 @@ struct RowMark {
     first: bool,
 }
 
+/// A row's index, and the two numbers that it is sorted by; meaningless for orders without such numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct RankedRow {
+    rank: [u64; 2],
+    at: u32,
+}
+
 /// The first rows, by index, updated with the rows that changed. Rows of equal weights are in order of their indices:
 /// most of thousands of rows are never seen, and comparing their names takes most of the time.
 /// More rows are kept than requested, so that a few demoted rows do not require a pass over all rows.
 #[derive(Debug, Default)]
 pub(super) struct FirstRows {
     by: Option<(Order, bool)>,
-    rows: Vec<u32>,
+    rows: Vec<RankedRow>,
     /// All other rows are in order after this one; `None` if there are no others.
     bound: Option<(TopRow, u32)>,
     changed: Vec<u32>,
@@ -45,42 +52,47 @@ impl FirstRows {
         (n, named): (usize, usize),
         by: &RowOrder<'a, impl Fn(u32) -> Option<&'a Sym>>,
     ) -> Vec<u32> {
-        let row = |at: &u32| &all[*at as usize];
-        let compare = |a: &u32, b: &u32| by_weight(by, (row(a), *a), (row(b), *b));
+        let row = |at: u32| &all[at as usize];
+        let has_ranks = has_ranks(by);
+        let ranked = |at: u32| RankedRow { rank: by.rank(row(at)).unwrap_or_default(), at };
+        let compare =
+            |a: &RankedRow, b: &RankedRow| if has_ranks { a.cmp(b) } else { by.compare(row(a.at), row(b.at)) };
         self.marks.resize(all.len(), RowMark::default());
-        let mut fresh = std::mem::take(&mut self.changed);
+        let mut changed = std::mem::take(&mut self.changed);
         let asked = Some((by.spec.order, by.spec.reversed));
         if self.by == asked {
+            // Rows that did not change keep their rank: most of them are not read at all.
             let (marks, bound) = (&mut self.marks, &self.bound);
-            self.rows.retain(|at| !marks[*at as usize].changed);
-            fresh.retain(|at| {
-                let row = row(at);
+            self.rows.retain(|row| !marks[row.at as usize].changed);
+            let fresh = changed.iter().filter_map(|at| {
+                let row = row(*at);
                 let is_first =
                     bound.as_ref().is_none_or(|(bound, last)| by_weight(by, (row, *at), (bound, *last)).is_le());
                 let first = is_first && !row.children.is_zero();
                 marks[*at as usize] = RowMark { changed: false, first };
-                first
+                first.then(|| ranked(*at))
             });
-            sort(&mut fresh, all, by);
+            let mut fresh: Vec<RankedRow> = fresh.collect();
+            fresh.sort_unstable_by(compare);
             self.rows = merged(&self.rows, &fresh, compare);
         } else {
-            fresh.iter().for_each(|at| self.marks[*at as usize].changed = false);
+            changed.iter().for_each(|at| self.marks[*at as usize].changed = false);
         }
         if self.by != asked || (self.bound.is_some() && self.rows.len() < n) {
             self.by = asked;
             self.bound = None;
-            self.rows = (0..all.len() as u32).filter(|at| !row(at).children.is_zero()).collect();
+            self.rows = (0..all.len() as u32).filter(|at| !row(*at).children.is_zero()).map(ranked).collect();
             self.cut(all, n, |rows, last| {
                 rows.select_nth_unstable_by(last, compare);
             });
-            sort(&mut self.rows, all, by);
+            self.rows.sort_unstable_by(compare);
             self.marks.iter_mut().for_each(|mark| mark.first = false);
-            self.rows.iter().for_each(|at| self.marks[*at as usize].first = true);
+            self.rows.iter().for_each(|row| self.marks[row.at as usize].first = true);
         } else if self.rows.len() / 3 >= n {
             self.cut(all, n, |_, _| ());
         }
-        fresh.clear();
-        self.changed = fresh;
+        changed.clear();
+        self.changed = changed;
         self.named(all, named, by)
     }
 
@@ -91,37 +103,41 @@ impl FirstRows {
         named: usize,
         by: &RowOrder<'a, impl Fn(u32) -> Option<&'a Sym>>,
     ) -> Vec<u32> {
-        let mut rows = self.rows.clone();
-        let rank = |at: &u32| by.rank(&all[*at as usize]);
+        let mut rows: Vec<u32> = self.rows.iter().map(|row| row.at).collect();
+        if !has_ranks(by) {
+            // They are sorted by names already.
+            return rows;
+        }
+        let by_name = |a: &u32, b: &u32| by.by_name(&all[*a as usize], &all[*b as usize]);
         let mut from = 0;
-        while from < named.min(rows.len()) {
-            // Without ranks, rows are sorted by names already.
-            let Some(own) = rank(&rows[from]) else { return rows };
-            let count = rows[from..].iter().take_while(|&at| rank(at) == Some(own)).count();
+        while from < named.min(self.rows.len()) {
+            let own = self.rows[from].rank;
+            let count = self.rows[from..].iter().take_while(|row| row.rank == own).count();
             let is_last = from + count == rows.len();
             if is_last && self.bound.is_some_and(|(bound, _)| by.rank(&bound) == Some(own)) {
                 // Others of the same weights may have names that come first.
-                let others = (0..all.len() as u32).filter(|at| !self.has(*at) && rank(at) == Some(own));
+                let is_same = |at: &u32| !self.has(*at) && by.rank(&all[*at as usize]) == Some(own);
+                let others = (0..all.len() as u32).filter(is_same);
                 rows.extend(others.filter(|at| !all[*at as usize].children.is_zero()));
-                rows[from..].sort_unstable_by(|a, b| by.by_name(&all[*a as usize], &all[*b as usize]));
+                sort_first(&mut rows[from..], named - from, by_name);
                 return rows;
             }
-            rows[from..from + count].sort_unstable_by(|a, b| by.by_name(&all[*a as usize], &all[*b as usize]));
+            sort_first(&mut rows[from..from + count], named - from, by_name);
             from += count;
         }
         rows
     }
 
     /// Keeps twice as many rows as requested. `part` partitions them around the last one.
-    fn cut(&mut self, all: &Segments<TopRow>, n: usize, part: impl Fn(&mut [u32], usize)) {
+    fn cut(&mut self, all: &Segments<TopRow>, n: usize, part: impl Fn(&mut [RankedRow], usize)) {
         let kept = n.saturating_mul(2).max(1);
         if self.rows.len() <= kept {
             return;
         }
         part(&mut self.rows, kept - 1);
-        let last = self.rows[kept - 1];
+        let last = self.rows[kept - 1].at;
         self.bound = Some((all[last as usize], last));
-        self.rows.drain(kept..).for_each(|at| self.marks[at as usize].first = false);
+        self.rows.drain(kept..).for_each(|row| self.marks[row.at as usize].first = false);
     }
 
     fn has(&self, at: u32) -> bool {
@@ -141,32 +157,40 @@ fn by_weight<'a>(
     }
 }
 
-/// Sorts rows by their weights, which are looked up once.
-fn sort<'a>(rows: &mut [u32], all: &Segments<TopRow>, by: &RowOrder<'a, impl Fn(u32) -> Option<&'a Sym>>) {
-    let row = |at: u32| &all[at as usize];
-    let ranked: Option<Vec<([u64; 2], u32)>> = rows.iter().map(|at| Some((by.rank(row(*at))?, *at))).collect();
-    let Some(mut ranked) = ranked else {
-        return rows.sort_unstable_by(|a, b| by.compare(row(*a), row(*b)));
-    };
-    ranked.sort_unstable();
-    rows.iter_mut().zip(ranked).for_each(|(to, (_, at))| *to = at);
+/// Returns whether rows are sorted by numbers before names.
+fn has_ranks<'a>(by: &RowOrder<'a, impl Fn(u32) -> Option<&'a Sym>>) -> bool {
+    by.rank(&TopRow::default()).is_some()
+}
+
+/// Sorts the first `n` rows that sorting all of them would yield: most rows have the same few weights, and comparing
+/// names takes long.
+fn sort_first(rows: &mut [u32], n: usize, compare: impl Fn(&u32, &u32) -> Ordering) {
+    let n = n.min(rows.len());
+    if n < rows.len() {
+        rows.select_nth_unstable_by(n, &compare);
+    }
+    rows[..n].sort_unstable_by(&compare);
 }
 
 /// Merges two sorted runs: one by one, or by searching the place of each of a few rows.
-fn merged(long: &[u32], short: &[u32], compare: impl Fn(&u32, &u32) -> Ordering) -> Vec<u32> {
+fn merged(
+    long: &[RankedRow],
+    short: &[RankedRow],
+    compare: impl Fn(&RankedRow, &RankedRow) -> Ordering,
+) -> Vec<RankedRow> {
     let mut rest = long;
     let mut both = Vec::with_capacity(long.len() + short.len());
     let steps = long.len().checked_ilog2().unwrap_or(0) as usize;
     let is_short = short.len() * steps < long.len();
-    for at in short {
-        let is_before = |other: &u32| compare(other, at).is_lt();
+    for row in short {
+        let is_before = |other: &RankedRow| compare(other, row).is_lt();
         let place = match is_short {
             true => rest.partition_point(is_before),
             false => rest.iter().take_while(|other| is_before(other)).count(),
         };
         let (before, after) = rest.split_at(place);
         both.extend_from_slice(before);
-        both.push(*at);
+        both.push(*row);
         rest = after;
     }
     both.extend_from_slice(rest);
@@ -222,7 +246,7 @@ mod tests {
                 let weights = |list: &[u32]| list.iter().map(|at| rows[*at as usize].own.period).collect::<Vec<u64>>();
                 prop_assert_eq!(weights(&first), weights(&all[..first.len()]), "the rest is in order of weights");
                 let known: Vec<u32> = (0..rows.len() as u32).filter(|at| top_k.has(*at)).collect();
-                let mut kept = top_k.rows.clone();
+                let mut kept: Vec<u32> = top_k.rows.iter().map(|row| row.at).collect();
                 kept.sort_unstable();
                 prop_assert_eq!(known, kept);
                 let distinct: std::collections::BTreeSet<u32> = first.iter().copied().collect();

@@ -152,9 +152,10 @@ impl Frames {
         self.dso_labels.len()
     }
 
-    /// Returns how often frames got another name or other inlined functions.
+    /// Returns how often frames got another name or other inlined functions. Callers that keep what they read of frames
+    /// must call this at that time: the journal leaves out frames that nothing has read.
     pub(crate) fn names(&self) -> u64 {
-        self.journal.end()
+        self.journal.view(self.list.len() as u32)
     }
 
     pub(super) fn journal(&self) -> &Journal {
@@ -402,7 +403,7 @@ impl Frames {
         let lined = &self.lined;
         self.lined = kept.iter().map_while(|frame| lined.get(frame as usize).copied()).collect();
         self.keep_syms();
-        self.journal = Journal::after(&self.journal);
+        self.journal = Journal::after(&self.journal, self.list.len() as u32);
         self.inlines += 1;
         self.again = 0;
         let sought = |s: &u32| *s == NONE || self.syms[*s as usize].state == SymState::Sought;

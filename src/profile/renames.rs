@@ -2,6 +2,7 @@
 //! a stack. Views that depend on names update only what is newer than that.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustc_hash::FxHashMap;
 
@@ -18,15 +19,36 @@ pub(crate) struct FormerNames {
     pub(crate) inlined: Option<Box<[u32]>>,
 }
 
-/// Renamed frames with their former names, and the number of older entries that were dropped.
+/// The number of frames that a view may have counted.
+#[derive(Debug, Default)]
+struct ViewedFrames(AtomicU32);
+
+impl Clone for ViewedFrames {
+    fn clone(&self) -> Self {
+        Self(AtomicU32::new(self.0.load(Ordering::Relaxed)))
+    }
+}
+
+/// Renamed frames with their former names, and the number of older entries that were dropped. Frames that got their name
+/// before any view read them are not in it: most frames have one within milliseconds.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Journal {
     list: Vec<(u32, FormerNames)>,
     forgotten: u64,
+    viewed: ViewedFrames,
 }
 
 impl Journal {
+    /// Returns the number of entries so far, for a view that reads the names of the first `frames` frames now.
+    pub(super) fn view(&self, frames: u32) -> u64 {
+        self.viewed.0.fetch_max(frames, Ordering::Relaxed);
+        self.end()
+    }
+
     pub(super) fn note(&mut self, frame: u32, sym: u32, inlined: Option<Box<[u32]>>) {
+        if frame >= *self.viewed.0.get_mut() {
+            return;
+        }
         if self.list.len() == MAX_RENAMES {
             self.list.drain(..MAX_RENAMES / 2);
             self.forgotten += MAX_RENAMES as u64 / 2;
@@ -34,9 +56,10 @@ impl Journal {
         self.list.push((frame, FormerNames { sym, inlined }));
     }
 
-    /// Continues after another journal, whose entries are dropped.
-    pub(super) fn after(other: &Self) -> Self {
-        Self { list: Vec::new(), forgotten: other.end() + 1 }
+    /// Continues after another journal, whose entries are dropped, with this number of viewed frames.
+    pub(super) fn after(other: &Self, frames: u32) -> Self {
+        let viewed = ViewedFrames(AtomicU32::new(frames));
+        Self { list: Vec::new(), forgotten: other.end() + 1, viewed }
     }
 
     pub(super) fn end(&self) -> u64 {
@@ -174,6 +197,7 @@ mod tests {
     #[test]
     fn who_is_too_far_behind_is_told_so() {
         let mut journal = Journal::default();
+        journal.view(u32::MAX);
         (0..MAX_RENAMES as u32 + 1).for_each(|frame| journal.note(frame, 7, None));
         let had = FormerNames { sym: 7, inlined: None };
         assert_eq!((journal.end(), journal.since(0)), (MAX_RENAMES as u64 + 1, None));
@@ -183,8 +207,22 @@ mod tests {
             Some((half as usize + 1, (half as u32, had)))
         );
         assert_eq!(journal.since(journal.end()), Some(&[][..]));
-        let next = Journal::after(&journal);
+        let next = Journal::after(&journal, 7);
         assert_eq!((next.since(journal.end()), next.since(next.end())), (None, Some(&[][..])));
+    }
+
+    #[test]
+    fn a_frame_that_no_view_has_read_is_not_in_the_journal() {
+        let mut journal = Journal::default();
+        journal.note(0, 7, None);
+        assert_eq!(journal.view(2), 0);
+        (0..3).for_each(|frame| journal.note(frame, 7, None));
+        let frames = |list: &[(u32, FormerNames)]| list.iter().map(|(frame, _)| *frame).collect::<Vec<_>>();
+        assert_eq!((journal.since(0).map(frames), journal.clone().view(1)), (Some(vec![0, 1]), 2));
+        journal.note(2, 7, None);
+        let mut next = Journal::after(&journal, 1);
+        (0..3).for_each(|frame| next.note(frame, 7, None));
+        assert_eq!((journal.end(), next.since(3).map(frames)), (2, Some(vec![0])));
     }
 
     #[test]

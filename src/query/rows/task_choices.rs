@@ -13,6 +13,8 @@ use crate::query::column::{ColumnInput, ColumnKey, RowGroup};
 use crate::query::data::Data;
 
 const MOST: usize = 300;
+/// The limit of kept values of tasks.
+const MANY_GROUPS: usize = 16 * MOST;
 
 /// The columns that identify a task.
 const KEYS: [ColumnKey; 11] = [
@@ -33,7 +35,7 @@ const KEYS: [ColumnKey; 11] = [
 #[derive(Clone, Debug)]
 pub struct TaskSamples {
     /// All known values of it, without CPU and sample text.
-    pub(crate) group: RowGroup,
+    pub(crate) group: Arc<RowGroup>,
     pub(crate) own: Acc,
     /// Share of all samples that pass the filter, in percent.
     pub(crate) percent: f64,
@@ -43,6 +45,8 @@ pub struct TaskSamples {
 #[derive(Debug, Default)]
 pub(crate) struct TaskSums {
     sums: Vec<Acc>,
+    /// The values of tasks that were among the heaviest.
+    groups: FxHashMap<usize, Arc<RowGroup>>,
 }
 
 impl TaskSums {
@@ -50,7 +54,7 @@ impl TaskSums {
         let mut sums = vec![Acc::default(); data.session.tasks().len()];
         let sites = data.profile.sites.all();
         fold.each_site(|site, acc| sums[sites[site as usize].task.0 as usize] += acc);
-        Self { sums }
+        Self { sums, groups: FxHashMap::default() }
     }
 
     /// Applies the changes of an aggregate since the last update.
@@ -67,19 +71,29 @@ impl TaskSums {
     }
 
     /// Returns the heaviest tasks, with their shares of a total.
-    pub(crate) fn heaviest(&self, data: Data<'_>, total: Acc) -> Vec<TaskSamples> {
+    pub(crate) fn heaviest(&mut self, data: Data<'_>, total: Acc) -> Vec<TaskSamples> {
         let tasks = data.session.tasks();
         let mut list: Vec<(usize, Acc)> =
             self.sums.iter().copied().enumerate().filter(|(_, acc)| !acc.is_zero()).collect();
-        list.sort_unstable_by(|a, b| b.1.period.cmp(&a.1.period).then_with(|| a.0.cmp(&b.0)));
-        list.truncate(MOST);
+        let by_weight = |a: &(usize, Acc), b: &(usize, Acc)| b.1.period.cmp(&a.1.period).then_with(|| a.0.cmp(&b.0));
+        if list.len() > MOST {
+            list.select_nth_unstable_by(MOST, by_weight);
+            list.truncate(MOST);
+        }
+        list.sort_unstable_by(by_weight);
+        if self.groups.len() > MANY_GROUPS {
+            self.groups.clear();
+        }
         let columns = KEYS.map(|key| (key, key.entry()));
-        let one = |(task, own): (usize, Acc)| {
+        let group_of = |task: usize| {
             let sampled = ColumnInput { data, task: &tasks[task], cpu: 0, trace: 0, values: None, stack: NodeId::ROOT };
-            let group = RowGroup::of_columns(columns.into_iter(), &sampled);
+            Arc::new(RowGroup::of_columns(columns.into_iter(), &sampled))
+        };
+        let mut one = |(task, own): (usize, Acc)| {
+            let group = self.groups.entry(task).or_insert_with(|| group_of(task)).clone();
             TaskSamples { group, own, percent: own.percent_of(&total) }
         };
-        list.into_iter().map(one).collect()
+        list.into_iter().map(&mut one).collect()
     }
 }
 
@@ -110,7 +124,9 @@ mod tests {
             staged.sample(1, pid, &["main"], weight);
         }
         let (data, fold) = (staged.data(), staged.fold());
-        let list = TaskSums::of(data, &fold).heaviest(data, fold.total());
+        let mut sums = TaskSums::of(data, &fold);
+        sums.heaviest(data, fold.total());
+        let list = sums.heaviest(data, fold.total());
         let told: Vec<_> =
             list.iter().map(|whose| (whose.group.id(ColumnKey::Pid), whose.own.samples, whose.percent)).collect();
         assert_eq!(told, [(Some(8), 1, 60.0), (Some(7), 2, 30.0), (Some(9), 1, 10.0)]);

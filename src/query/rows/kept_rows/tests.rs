@@ -168,11 +168,11 @@ impl Screen {
         assert_eq!(sums(staged, &top), sums(staged, &want));
         let ids = |top: &Top| top.rows.iter().map(|row| row.id).collect::<Vec<_>>();
         assert_eq!(ids(&top), ids(&want), "the order");
-        let tasks = |sums: &TaskSums| {
+        let tasks = |sums: &mut TaskSums| {
             let all = sums.heaviest(staged.data(), want.total);
             all.iter().map(|task| (task.group.id(ColumnKey::Pid), task.own)).collect::<Vec<_>>()
         };
-        assert_eq!(tasks(&self.tasks), tasks(&TaskSums::of(staged.data(), &fold)));
+        assert_eq!(tasks(&mut self.tasks), tasks(&mut TaskSums::of(staged.data(), &fold)));
         let mut walked = LiveRows::walked(staged.data(), &fold, with(&partner), &self.spec);
         let walked = walked.top(staged.data(), &fold, &self.spec, RowLimit::All { sorted: usize::MAX });
         assert_eq!((sums(staged, &walked), ids(&walked)), (sums(staged, &want), ids(&want)), "site by site");

@@ -1,11 +1,13 @@
 //! The threads that look up names and lines, so that samples and screens do not wait for files.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
+use rustc_hash::FxHashMap;
 
 use super::Notice;
 use super::shares::ThreadMemory;
@@ -61,6 +63,8 @@ pub struct LookedUp {
     pub epoch: u64,
     /// Frame, DSO and address of the request, and the function; `None` if no function contains the address.
     pub frames: Vec<(FrameId, DsoId, u64, Option<Symbolized>)>,
+    /// Addresses that have the same function as one of the frames, so that they need no lookup.
+    pub(crate) same: Vec<(FrameId, Range<u64>)>,
     /// Facts about files that the lookups found.
     pub found: Findings,
     /// DSOs with more data that has not been read yet.
@@ -170,10 +174,21 @@ impl Waiting {
 fn named(resolver: &mut Resolver, epoch: u64, portion: &[WantedName]) -> LookedUp {
     resolver.prepare(portion.iter().map(|w| (&*w.dso, w.at)));
     let frames = portion.iter().map(|w| (w.frame, w.dso.id, w.at, resolver.resolve(&w.dso, w.at))).collect();
+    let mut same: Vec<(FrameId, Range<u64>)> = Vec::new();
+    let mut known: FxHashMap<DsoId, Range<u64>> = FxHashMap::default();
+    for w in portion {
+        if known.get(&w.dso.id).is_some_and(|range| range.contains(&w.at)) {
+            continue;
+        }
+        if let Some(range) = resolver.same(&w.dso, w.at) {
+            known.insert(w.dso.id, range.clone());
+            same.push((w.frame, range));
+        }
+    }
     let found = std::mem::take(&mut resolver.found);
     let mut behind: Vec<DsoId> = portion.iter().filter(|w| resolver.is_behind(&w.dso)).map(|w| w.dso.id).collect();
     behind.dedup();
-    LookedUp { epoch, frames, found, behind, changes: resolver.jits.take_changes() }
+    LookedUp { epoch, frames, same, found, behind, changes: resolver.jits.take_changes() }
 }
 
 /// Starts the threads, which report their memory in `held`.

@@ -1,5 +1,6 @@
 //! Frames (an address in a mapping) and their symbols.
 
+use std::collections::BTreeMap;
 use std::hash::BuildHasher;
 use std::ops::Range;
 use std::sync::Arc;
@@ -66,6 +67,8 @@ pub struct Frames {
     last_named: Option<(SymKey, SymId)>,
     /// Symbols without a function, by DSO label, address, and whether the function is still being looked up.
     nameless: FxHashMap<(u32, u64, bool), SymId>,
+    /// Addresses of DSOs that have the same function as a frame: their ends and the frame, by their first address.
+    same: FxHashMap<DsoId, BTreeMap<u64, (u64, FrameId)>>,
     label_of: Vec<u32>,
     dso_labels: HashMap<Arc<str>, u32>,
     asked: usize,
@@ -79,6 +82,8 @@ pub struct Frames {
     lined: Vec<bool>,
     /// Frames before this one must be symbolized again.
     again: usize,
+    /// Whether files were searched again for other functions, so that results for the same addresses differ.
+    are_found_again: bool,
     /// Whether inlined functions are not shown as separate frames.
     hide_inlined: bool,
     /// Whether functions of the same name and file name are merged, regardless of their start.
@@ -174,13 +179,38 @@ impl Frames {
         let named = |i: &usize| self.sym[*i] != NONE && self.syms[self.sym[*i] as usize].state != SymState::Sought;
         let renamed = |i: &usize| *i < again && self.list[*i].map != MapId::UNKNOWN;
         let open: Vec<usize> = (from..self.list.len()).filter(|i| !named(i) || renamed(i)).collect();
-        for i in &open {
-            if self.sym[*i] == NONE {
-                let (dso, at) = self.list[*i].place(dsos);
-                self.sym[*i] = self.nameless(dsos.get(dso), at, SymState::Sought).0;
+        let mut wanted = Vec::with_capacity(open.len());
+        for i in open {
+            if self.sym[i] == NONE {
+                let (dso, at) = self.list[i].place(dsos);
+                if let Some(sym) = self.known_at(dso, at) {
+                    self.sym[i] = sym.0;
+                    continue;
+                }
+                self.sym[i] = self.nameless(dsos.get(dso), at, SymState::Sought).0;
             }
+            wanted.push(FrameId(i as u32));
         }
-        open.into_iter().map(|i| FrameId(i as u32)).collect()
+        wanted
+    }
+
+    /// Returns the function of an address of a DSO, if it is known from another frame.
+    fn known_at(&self, dso: DsoId, at: u64) -> Option<SymId> {
+        let (_, (end, frame)) = self.same.get(&dso)?.range(..=at).next_back()?;
+        let sym = SymId(self.sym[frame.0 as usize]);
+        let is_known = self.syms.get(sym.0 as usize).is_some_and(|sym| sym.state == SymState::Known);
+        (at < *end && is_known).then_some(sym)
+    }
+
+    /// Gives later frames at these addresses of a frame's DSO the function of that frame, without a lookup.
+    pub(crate) fn know_same(&mut self, dsos: &Dsos, frame: FrameId, addresses: Range<u64>) {
+        const MANY: usize = 1 << 12;
+        let Some(one) = self.list.get(frame.0 as usize).filter(|_| !self.are_found_again) else { return };
+        let of_dso = self.same.entry(one.place(dsos).0).or_default();
+        if of_dso.len() == MANY {
+            of_dso.clear();
+        }
+        of_dso.insert(addresses.start, (addresses.end, frame));
     }
 
     /// Sets a frame's function, or marks it as unknown.
@@ -373,6 +403,8 @@ impl Frames {
 
     /// Returns the frames in some mappings, whose lines will be requested again.
     pub(crate) fn of_dso(&mut self, is: impl Fn(MapId) -> bool) -> Vec<FrameId> {
+        self.are_found_again = true;
+        self.same.clear();
         let list: Vec<FrameId> =
             (0..self.list.len()).filter(|i| is(self.list[*i].map)).map(|i| FrameId(i as u32)).collect();
         for frame in &list {
@@ -386,6 +418,7 @@ impl Frames {
     /// Requests all names again, because their format changes.
     pub(crate) fn rename(&mut self) {
         (self.asked, self.again) = (0, self.list.len());
+        self.same.clear();
         self.inlined.clear();
         self.lined.clear();
         self.inlines += 1;
@@ -393,6 +426,7 @@ impl Frames {
 
     /// Removes all frames except `kept`, and the symbols that only they used. Unnamed frames are requested again.
     pub(super) fn keep(&mut self, kept: &MarkedSet) {
+        self.same.clear();
         self.list.keep(kept, |frame| frame);
         self.sym.keep(kept, |sym| sym);
         let list = &self.list;
@@ -426,7 +460,8 @@ impl Frames {
     }
 
     pub(super) fn memory(&self) -> usize {
-        self.list.memory() + self.sym.memory() + self.index.memory() + self.syms.len() * 120
+        let same = self.same.values().map(BTreeMap::len).sum::<usize>();
+        self.list.memory() + self.sym.memory() + self.index.memory() + self.syms.len() * 120 + same * 40
     }
 }
 

@@ -1,5 +1,6 @@
 //! Resolves (DSO, address) to a function; loads each file's tables once.
 
+use std::ops::Range;
 use std::path::Path;
 
 use rustc_hash::FxHashMap;
@@ -283,6 +284,15 @@ impl Resolver {
     fn in_file(&mut self, dso: &Dso, addr: u64) -> Option<Symbolized> {
         let form = self.options.form;
         self.ask(dso, |loaded| loaded.find(addr, form))
+    }
+
+    /// Returns the addresses around one for which [`Self::resolve`] returns the same function of a file that was read.
+    pub(crate) fn same(&self, dso: &Dso, addr: u64) -> Option<Range<u64>> {
+        if dso.kind != DsoKind::File || objects::unmarked(addr).is_some() {
+            return None;
+        }
+        let key = self.keys.get(&dso.id).copied()??;
+        self.files.get(&key)?.same(addr)
     }
 
     /// Looks up an address in a file. A file whose parser fails does not have names from then on.

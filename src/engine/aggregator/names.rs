@@ -32,6 +32,8 @@ const MAX_SEEN: usize = 1 << 16;
 #[derive(Debug, Default)]
 pub(super) struct NameRequests {
     pub(crate) sought: usize,
+    /// How many of the next results may have names in a former form.
+    outdated: usize,
     dsos: Vec<Option<Arc<Dso>>>,
     /// The DSOs with a result: their files have been read.
     answered: Vec<bool>,
@@ -161,6 +163,7 @@ impl Aggregator {
 
     pub(super) fn names(&mut self, named: LookedUp) {
         self.names.sought = self.names.sought.saturating_sub(named.frames.len());
+        self.names.outdated = self.names.outdated.saturating_sub(named.frames.len());
         let core = self.ingest.core_mut();
         let path = |dso: DsoId| core.session.dsos.get(dso).path.clone();
         let Findings { problems, sources, stripped, identified } = named.found;
@@ -189,6 +192,10 @@ impl Aggregator {
                     }
                 }
                 core.profile.frames.set(frame, dso, at, found);
+            }
+            let same = if self.names.outdated == 0 { named.same } else { Vec::new() };
+            for (frame, range) in same {
+                core.profile.frames.know_same(&core.session.dsos, frame, range);
             }
         }
         if !problems.is_empty() || !sources.is_empty() {
@@ -260,6 +267,7 @@ impl Aggregator {
         let _ = self.links.symbolizer.line_jobs.send(job);
         self.ingest.core_mut().rename_texts(form);
         self.ingest.core_mut().profile.frames.rename();
+        self.names.outdated = self.names.sought;
         self.names.looked = None;
         self.seek_names();
     }

@@ -60,6 +60,28 @@ fn code_of_a_jit_without_names_is_one_row() {
     assert_eq!(s.names()[..2], [UNNAMED_CODE, "loop"]);
 }
 
+/// A hot function has many addresses.
+#[test]
+fn addresses_of_a_known_function_need_no_lookup() {
+    let mut s = stage();
+    s.frames.wanted(&s.session.dsos);
+    s.frames.set(FrameId(0), &s.app, 0x10, found(0x8, "main"));
+    s.frames.know_same(&s.session.dsos, FrameId(0), 0x8..0x18);
+    for ip in [0x12, 0x17, 0x18, 0x7] {
+        s.frames.intern(frame(ip));
+    }
+    assert_eq!(ids(s.frames.wanted(&s.session.dsos)), [5, 6]);
+    assert_eq!(s.names()[3..5], ["main", "main"]);
+    // With names of another form, or from another file, results differ.
+    s.frames.rename();
+    s.frames.intern(frame(0x13));
+    assert!(ids(s.frames.wanted(&s.session.dsos)).contains(&7));
+    s.frames.of_dso(|_| true);
+    s.frames.know_same(&s.session.dsos, FrameId(0), 0x8..0x18);
+    s.frames.intern(frame(0x14));
+    assert_eq!(ids(s.frames.wanted(&s.session.dsos)), [8]);
+}
+
 #[test]
 fn a_name_is_sought_once_and_then_known_or_not() {
     let mut s = stage();

@@ -90,6 +90,12 @@ impl LoadedFiles {
         Ok(Some(Symbolized { start: symbol.start, end: symbol.end, name, is_symbol: true }))
     }
 
+    /// Returns the addresses around one that have the same function, if a symbol names it.
+    pub(crate) fn same(&self, addr: u64) -> Option<Range<u64>> {
+        // A function of the first table precedes those of the others.
+        self.tables.first().filter(|_| !self.has_labels)?.same(addr)
+    }
+
     fn bounded(&mut self, addr: u64) -> Result<Option<Symbolized>, String> {
         if self.bare_at(addr).is_none() {
             self.look_for(vec![addr])?;

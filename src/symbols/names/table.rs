@@ -5,6 +5,7 @@ mod order;
 mod starts;
 
 use std::cmp::Ordering;
+use std::ops::Range;
 
 use crate::perfdata::unpack::{UnpackBudget, UnpackError};
 pub(crate) use names::Names;
@@ -231,6 +232,17 @@ impl SymbolTable {
         // Only the name of a function that holds the address is read.
         let mut holders = nearest.filter(|i| self.range(*i).is_some_and(|(_, end)| addr < end));
         holders.find_map(|i| self.get(i).filter(|symbol| !symbol.name.is_empty()))
+    }
+
+    /// Returns the addresses around one for which [`Self::find`] returns the same function: if that is the nearest symbol
+    /// and has a size, up to the next symbol.
+    pub(crate) fn same(&self, addr: u64) -> Option<Range<u64>> {
+        let next = self.starts.up_to(addr);
+        let nearest = next.checked_sub(1).filter(|i| self.size(*i) > 0)?;
+        let is_named = self.names.rest(self.names_at[nearest]).first().is_some_and(|first| *first != 0);
+        let (start, end) = self.range(nearest).filter(|_| is_named)?;
+        let range = start..self.starts.get(next).map_or(end, |next| next.min(end));
+        range.contains(&addr).then_some(range)
     }
 
     /// Iterates over all functions, sorted by address.

@@ -193,3 +193,20 @@ fn what_has_no_name_names_nothing() {
     ]);
     assert_eq!((name(&table, 0x118), name(&table, 0x200)), (Some("outer"), Some("named")));
 }
+
+proptest! {
+    #![proptest_config(crate::damage::kept())]
+
+    #[test]
+    fn addresses_of_one_function_are_found_alike(
+        symbols in proptest::collection::vec((0u64..60, 0u64..30, 0usize..3), 0..12), addr in 0u64..100,
+    ) {
+        let names = ["a", "b", ""];
+        let table = SymbolTable::build(symbols.iter().map(|(at, size, name)| raw(*at, *size, names[*name], Binding::Local)));
+        if let Some(range) = table.same(addr) {
+            let (first, all) = (table.find(addr), range.clone().map(|at| table.find(at)));
+            prop_assert!(range.contains(&addr) && first.is_some());
+            prop_assert!(all.into_iter().all(|found| found == first), "{range:?}");
+        }
+    }
+}

@@ -226,6 +226,22 @@ fn a_monitor_of_many_threads_is_one_row() {
     assert_eq!(number(table, 0, "waited_ns"), 10_000.0 * MS as f64);
 }
 
+/// Each waiter's futex has another main holder. The row has that of the whole monitor.
+#[test]
+fn a_monitor_of_many_futexes_has_one_main_holder() {
+    let mut stage = locks();
+    let monitor = ["main", "Shop.order", "ObjectMonitor::enter", "pthread_cond_wait", "futex_[k]"];
+    for (at, waiter, holder, ms) in [(1, 2, 4, 10), (20, 3, 1, 6), (40, 4, 1, 8)] {
+        wait(&mut stage, at * MS, waiter, 0x10_0000 + 0x100 * i64::from(waiter), 0, &monitor);
+        unlock(&mut stage, (at + ms) * MS, holder, waiter, UNLOCK);
+    }
+    let panels = stage.panels();
+    let table = panel(&panels, "Locks");
+    assert_eq!(column(table, "lock"), ["Shop.order"]);
+    assert_eq!(column(table, "holder"), ["app-1 58.3 %"], "14 of 24 ms");
+    assert_eq!(column(panel(&panels, "Holders"), "held_ns").len(), 2);
+}
+
 /// Recordings of perf have no words of futexes.
 #[test]
 fn without_the_words_of_futexes_the_releaser_is_the_holder() {

@@ -24,6 +24,7 @@ pub(super) struct LockRow {
     pub(super) waiting: u64,
     /// Whether a record shows a wait for it, or the futex names its owner.
     pub(super) may_be_lock: bool,
+    /// The main holder of all its futexes, and where it was; empty until the rows of a lock are merged.
     pub(super) holder: Arc<str>,
     pub(super) holder_in: Arc<str>,
     /// Times by waiter, and by holder, with their stacks.
@@ -50,7 +51,7 @@ impl LockRow {
         if self.name.is_queue { 2 } else { u8::from(is_unknown) }
     }
 
-    /// Merges the rows of one lock; each has the name and holder of the first.
+    /// Merges the rows of one lock; each has the name of the first.
     pub(super) fn by_lock(rows: impl Iterator<Item = Self>) -> Vec<Self> {
         let mut list: Vec<Self> = Vec::new();
         let mut places: FxHashMap<(bool, LockKey), usize> = FxHashMap::default();

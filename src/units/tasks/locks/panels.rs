@@ -82,6 +82,9 @@ impl Locks {
         let (keys, omitted) = self.longest(at, keys);
         let rows = keys.into_iter().filter_map(|(is_kernel, key)| self.row(at, is_kernel, key));
         let mut rows = LockRow::by_lock(rows);
+        for row in &mut rows {
+            (row.holder, row.holder_in) = self.holder(at, row);
+        }
         arrange(&mut rows, |a, b| {
             let place = |row: &LockRow| (row.rank(), std::cmp::Reverse(row.ns), row.is_kernel, row.key);
             place(a).cmp(&place(b))
@@ -162,7 +165,6 @@ impl Locks {
         let may_be_lock = of.is_recorded || of.owner.is_some() || of.confirmed > 0;
         let sites = wait_sites(table, of, at.now);
         let holders = by_weight(of.holders.iter().map(|(key, ns)| (*key, *ns)), |ns| *ns);
-        let (holder, holder_in) = self.holder(at, is_kernel, key);
         let name = self.name_by_sites(at, is_kernel, key, &sites);
         let ns = waits.sum;
         let keys = vec![key];
@@ -176,8 +178,8 @@ impl Locks {
             ready,
             waiting,
             may_be_lock,
-            holder,
-            holder_in,
+            holder: "".into(),
+            holder_in: "".into(),
             sites,
             holders,
         })
@@ -215,22 +217,23 @@ impl Locks {
     }
 
     /// Returns the main holder of a lock, and where it was: what it did longest, or else its release.
-    fn holder(&mut self, at: &Moment<'_>, is_kernel: bool, key: LockKey) -> (Arc<str>, Arc<str>) {
-        let Some(of) = self.table(is_kernel).locks.get(&key) else { return ("".into(), "".into()) };
-        let mut by_thread = sums(of.holders.iter().map(|((thread, _), ns)| (*thread, *ns)));
+    fn holder(&mut self, at: &Moment<'_>, row: &LockRow) -> (Arc<str>, Arc<str>) {
+        let futexes = || row.keys.iter().filter_map(|key| self.table(row.is_kernel).locks.get(key));
+        let (owner, is_end) = (futexes().find_map(|of| of.owner), futexes().any(|of| of.is_end));
+        let mut by_thread = sums(row.holders.iter().map(|((thread, _), ns)| (*thread, *ns)));
         let all: u64 = by_thread.iter().map(|(_, ns)| ns).sum();
         by_thread.retain(|(thread, _)| *thread != OTHERS);
-        let (name, thread): (String, ThreadKey) = match (by_thread.first(), of.owner) {
-            (Some((thread, _)), None) if of.is_end => (until_its_end(at, *thread), *thread),
-            (_, Some(thread)) if of.is_end => (until_its_end(at, thread), thread),
+        let (name, thread): (String, ThreadKey) = match (by_thread.first(), owner) {
+            (Some((thread, _)), None) if is_end => (until_its_end(at, *thread), *thread),
+            (_, Some(thread)) if is_end => (until_its_end(at, thread), thread),
             (Some((thread, ns)), _) if *ns > 0 => (format!("{} {}", at.task(*thread), percent(*ns, all)), *thread),
             (_, Some(owner)) => (format!("{} (as the lock says)", at.task(owner)), owner),
             _ => return ("".into(), "".into()),
         };
         let release =
-            sums(of.holders.iter().filter(|((by, _), _)| *by == thread).map(|((_, stack), ns)| (*stack, *ns)));
+            sums(row.holders.iter().filter(|((by, _), _)| *by == thread).map(|((_, stack), ns)| (*stack, *ns)));
         // The chain shows waits for a CPU, which are not work.
-        let work = self.deeds(at, is_kernel, &[key], thread).into_iter().find(|(text, ..)| &**text != RUNNABLE);
+        let work = self.deeds(at, row.is_kernel, &row.keys, thread).into_iter().find(|(text, ..)| &**text != RUNNABLE);
         let place = match (work, release.first()) {
             (Some((deed, ..)), _) => deed,
             (None, Some((stack, _))) => self.worked_in(at, *stack),

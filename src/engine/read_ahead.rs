@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender, unbounded};
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 
 use crate::kernel::{EndRequests, ThreadPriority};
 use crate::session::Origin;
@@ -12,6 +12,9 @@ use crate::source::{Batch, Control, Progress, Source, SourceError, Waker};
 
 /// The maximum bytes of waiting records; further ones stay in the file, or in the kernel's rings.
 const MOST_WAITING: usize = 64 << 20;
+/// The maximum number of empty buffers. A delay of the work leaves one for each batch that waited, and reading by turns
+/// into all of them grows each to the size of the largest batch.
+const MOST_EMPTY: usize = 8;
 /// The time that a live source has to deliver its remaining records after a stop.
 const FAREWELL: Duration = Duration::from_secs(1);
 
@@ -34,8 +37,8 @@ impl ReadAhead {
     }
 
     pub(crate) fn recycle(&self, buffer: Vec<u8>) {
-        // Fails after the reader has ended.
-        let _ = self.used.send(buffer);
+        // Fails if there are enough buffers, and after the reader has ended.
+        let _ = self.used.try_send(buffer);
     }
 }
 
@@ -50,7 +53,7 @@ pub(crate) fn beside<T>(
     let waiting = Arc::new(AtomicUsize::new(0));
     let done = AtomicBool::new(false);
     let (ready, coming) = unbounded();
-    let (used, empty) = unbounded();
+    let (used, empty) = bounded(MOST_EMPTY);
     let reader = Reader { source, ready, empty, waiting: waiting.clone(), ends, done: &done };
     std::thread::scope(|scope| {
         std::thread::Builder::new().name("reader".to_owned()).spawn_scoped(scope, || reader.run())?;
@@ -216,6 +219,20 @@ mod tests {
             numbers(&coming)
         });
         assert_eq!(numbers.expect("a thread"), (0..200).collect::<Vec<u8>>());
+    }
+
+    /// The buffers of batches that waited are freed, but for some.
+    #[test]
+    fn a_delay_leaves_few_buffers() {
+        let (mut source, read) = counting(200);
+        let most = MOST_WAITING / MEGABYTE + 1;
+        let empty = beside(&mut source, &EndRequests::default(), |coming| {
+            until("as much as may wait is read", || read.load(Ordering::SeqCst) == most);
+            // The reader waits until the first batch is taken.
+            (0..most).for_each(|_| coming.recycle(Vec::with_capacity(MEGABYTE)));
+            coming.used.len()
+        });
+        assert_eq!(empty.expect("a thread"), MOST_EMPTY);
     }
 
     #[test]

@@ -124,6 +124,8 @@ fn take_all(
             if live {
                 // Names are looked up while processes still exist.
                 name_all(core, &mut work.resolver, &mut work.notes);
+                // A unit may run for days.
+                core.forget_ended();
                 if let Some(until) = batch.complete_until.filter(|until| *until < u64::MAX) {
                     work.cut_until(core, until);
                 }
@@ -258,6 +260,8 @@ impl HeadlessState<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::Record;
+    use crate::record::kinds::TaskRecord;
     use crate::session::{EndReason, Origin};
     use crate::source::Info;
     use crate::units::{self, kit::Settings};
@@ -274,6 +278,42 @@ mod tests {
         }
 
         fn stop(&mut self) {}
+    }
+
+    #[test]
+    fn processes_that_have_ended_are_forgotten() {
+        let mut source = Ended(Info::new(Origin::Live));
+        let options = IntakeOptions { units_only: true, ..IntakeOptions::default() };
+        let mut ingest = Ingest::new(source.info(), None, options);
+        let session = &mut ingest.core_mut().session;
+        let before = session.memory();
+        for pid in 1 << 23..(1 << 23) + 10_000 {
+            // Each one is removed some time after its end.
+            let (time, task) = (pid as u64 * 1_000_000_000, TaskRecord { pid, ppid: 0, tid: pid, ptid: 0, time: 0 });
+            session.apply(&Record::Fork(task), time);
+            session.apply(&Record::Comm { pid, tid: pid, exec: true, name: b"short" }, time);
+            session.apply(&Record::Exit(task), time);
+        }
+        let after = session.memory();
+        assert!(after - before > 300_000, "{before} {after}");
+        let ends = EndRequests::default();
+        let mut work = HeadlessState {
+            ends: ends.clone(),
+            resolver: Resolver::new(SymbolOptions::default()),
+            interval: None,
+            duration: None,
+            next: None,
+            end: None,
+            notes: Vec::new(),
+            each: &mut |_| Ok(ControlFlow::Continue(())),
+            done: None,
+        };
+        let spec = units::find("files").expect("a unit");
+        let taken =
+            read_ahead::beside(&mut source, &ends, |coming| take_all(&coming, &mut ingest, &mut work, (true, spec)));
+        assert!(taken.is_ok_and(|taken| taken.is_ok()));
+        let end = ingest.core().session.memory();
+        assert!(end < before + (after - before) / 4, "{before} {after} {end}");
     }
 
     #[test]

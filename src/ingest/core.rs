@@ -268,6 +268,15 @@ impl IngestState {
         self.profile.ledger.timed += u64::from(self.modes.clock == Some(event));
     }
 
+    /// Forgets exited processes without samples. The cost is proportional to the exits since the last call.
+    pub(crate) fn forget_ended(&mut self) {
+        let oldest = self.profile.span().map_or(u64::MAX, |(oldest, _)| oldest);
+        self.session.trim_log(oldest);
+        if self.session.maps_are_ripe() {
+            self.session.forget_moved();
+        }
+    }
+
     pub(crate) fn apply(&mut self, input: usize, time: u64, record: &[u8]) {
         let Ok(Some((header, body, _))) = split(record) else { return };
         self.turn_to(input);

@@ -36,7 +36,7 @@ impl Aggregator {
     /// freed memory of the allocator, then stacks and tasks without samples, then the oldest samples.
     pub(super) fn keep_budget(&mut self) {
         self.drop_old();
-        self.forget_ended();
+        self.ingest.core_mut().forget_ended();
         let now = monotonic_ns();
         if now >= self.budget.next_look && MemoryLimit(self.options.memory).is_bounded() {
             self.budget.next_look = now + LOOK_NS;
@@ -163,20 +163,10 @@ impl Aggregator {
     fn compact(&mut self) {
         // Data derived from the old numbers is invalid, and would exist in addition to the new.
         self.answers.cache.release();
-        self.forget_ended();
         let core = self.ingest.core_mut();
+        core.forget_ended();
         core.profile.compact(&mut core.session);
         self.budget.gone = 0;
-    }
-
-    /// Forgets exited processes without samples. The cost is proportional to the exits since the last call.
-    fn forget_ended(&mut self) {
-        let core = self.ingest.core_mut();
-        let oldest = core.profile.span().map_or(u64::MAX, |(oldest, _)| oldest);
-        core.session.trim_log(oldest);
-        if core.session.maps_are_ripe() {
-            core.session.forget_moved();
-        }
     }
 }
 

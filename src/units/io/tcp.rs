@@ -45,8 +45,8 @@ pub(crate) const SPEC: Spec = Spec {
            Retrans counts segments that were sent again, also SYNs and SYN-ACKs, and Resent their bytes; Win wait is the time for which data waited for the peer's receive \
            window, and Zero win the number of connections whose peer has a window of zero now. Round-trip times \
            (RTT) and their mean deviations (RTT var) are those of open connections now and of others at their end. \
-           Waiting are connections that the process has not accepted yet, of Limit; Dropped are those that were not \
-           taken, mostly because this queue was full. Namespaces with equal addresses share rows, and a connection's \
+           Waiting are connections that the process has not accepted yet, of Limit; Dropped are packets of new ones \
+           that were not taken, also when they are sent again, mostly because this queue was full. Namespaces with equal addresses share rows, and a connection's \
            bytes may count for the process of its equal; of a namespace that ends within a second, bytes may be missing. Drops are the packets of IPv4 and IPv6 that the kernel \
            freed without using them, by its reason and place; some reasons are harmless (QUEUE_PURGE). Packets \
            without a socket belong to no process: with a target, those count that were seen while its threads ran. \

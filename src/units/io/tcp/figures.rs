@@ -90,7 +90,7 @@ pub(super) struct ListenQueue {
     /// The connections that wait to be accepted, and their limit.
     pub(super) waiting: u64,
     pub(super) limit: u64,
-    /// The connections that were dropped.
+    /// The packets of new connections that were dropped: of one connection, each that is sent again.
     pub(super) dropped: u64,
 }
 

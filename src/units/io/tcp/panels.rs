@@ -255,7 +255,8 @@ impl Tcp {
             ports.iter().filter_map(|(key, row)| Some(((*key)?, row.now.queue?))).max_by_key(|(_, of)| of.dropped);
         if let Some((port, queue)) = full.filter(|(_, queue)| queue.dropped > 0) {
             let (dropped, limit) = (thousands(queue.dropped), queue.limit);
-            remarks.push(format!("port {} dropped {dropped} connections (listen queue: {limit})", port.local.port()));
+            let port = port.local.port();
+            remarks.push(format!("port {port} dropped {dropped} packets of new connections (listen queue: {limit})"));
         }
         remarks.extend(slow_to_answer(&peers));
         match self.awaited {

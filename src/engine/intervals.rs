@@ -46,5 +46,30 @@ impl Slices {
     pub(crate) fn next(&mut self) {
         let core = self.ingest.core_mut();
         core.profile.clear(&mut core.session);
+        core.forget_ended();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Record;
+    use crate::record::kinds::TaskRecord;
+    use crate::session::Origin;
+
+    #[test]
+    fn processes_that_ended_in_a_slice_are_forgotten() {
+        let mut slices = Slices::new(&Info::new(Origin::Live), None, SymbolOptions::default());
+        let session = &mut slices.ingest.core_mut().session;
+        let before = session.memory();
+        for pid in 1 << 23..(1 << 23) + 10_000 {
+            let (time, task) = (pid as u64 * 1_000_000_000, TaskRecord { pid, ppid: 0, tid: pid, ptid: 0, time: 0 });
+            session.apply(&Record::Fork(task), time);
+            session.apply(&Record::Exit(task), time);
+        }
+        let after = session.memory();
+        slices.next();
+        let end = slices.ingest.core().session.memory();
+        assert!(after > before + 300_000 && end < before + (after - before) / 4, "{before} {after} {end}");
     }
 }

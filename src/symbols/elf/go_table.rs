@@ -35,6 +35,8 @@ const FIRST: u8 = 1;
 const OTHER_STACK: u8 = 2;
 /// The functions that the kernel enters for a signal. They have a caller, but its table does not lead to it.
 const SIGNAL: &[u8] = b"runtime.sig";
+/// The function that signal handlers return to, at its first instruction.
+const SIGNAL_RETURN: &[u8] = b"runtime.sigreturn";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Layout {
@@ -114,6 +116,8 @@ pub(crate) enum GoFrame {
     Pointed,
     /// By the return address on top of the stack. The frame pointer is the caller's.
     OnTop,
+    /// By the kernel's frame of a signal handler, which holds all registers.
+    Signal,
     /// It has no caller.
     First,
 }
@@ -253,13 +257,21 @@ impl GoTable {
         Ok(SymbolTable::charged((0..self.functions).filter_map(one), self.functions, names, TABLES[0], purse)?)
     }
 
+    /// Returns where a function begins and its description. The function that signal handlers return to begins one byte
+    /// early, in the padding before it, because callers are looked up one byte before their return address.
+    fn reach(&self, i: u64) -> Option<(u64, usize)> {
+        let (start, function) = self.entry(i)?;
+        let name = self.text_at(self.names, self.described(function, 0)?);
+        Some((start.saturating_sub(name.starts_with(SIGNAL_RETURN).into()), function))
+    }
+
     /// Returns where a function ends.
     fn end_of(&self, i: u64) -> Option<u64> {
-        if i + 1 < self.functions { Some(self.entry(i + 1)?.0) } else { self.end() }
+        if i + 1 < self.functions { Some(self.reach(i + 1)?.0) } else { self.end() }
     }
 
     fn raw(&self, i: u64) -> Option<Raw<'_>> {
-        let (start, function) = self.entry(i)?;
+        let (start, function) = self.reach(i)?;
         let next = self.end_of(i)?;
         let name = self.described(function, 0)? as usize;
         let name = self.bytes.get(self.names.checked_add(name)?..)?;
@@ -333,7 +345,7 @@ impl GoTable {
     pub(crate) fn each_function(&self, mut add: impl FnMut(u64, u64, &[(u64, GoFrame)])) {
         let (mut parts, mut left) = (Vec::new(), MAX_ALL_STEPS);
         for i in (0..self.functions).take_while(|_| self.layout.is_relative()) {
-            let Some(((start, function), end)) = self.entry(i).zip(self.end_of(i)) else { return };
+            let Some(((start, function), end)) = self.reach(i).zip(self.end_of(i)) else { return };
             let (first, depths) = self.frames(function).unwrap_or((GoFrame::Pointed, None));
             parts.clear();
             parts.push((start, first));
@@ -365,7 +377,11 @@ impl GoTable {
         let flags = *self.bytes.get(self.kinds(function)?.checked_add(1)?)?;
         let (table, name) = (self.described(function, 3)?, self.text_at(self.names, self.described(function, 0)?));
         let is_entered = name.starts_with(SIGNAL);
-        let frame = if flags & FIRST != 0 && !is_entered { GoFrame::First } else { GoFrame::Pointed };
+        let frame = match flags & FIRST != 0 {
+            _ if name.starts_with(SIGNAL_RETURN) => GoFrame::Signal,
+            true if !is_entered => GoFrame::First,
+            _ => GoFrame::Pointed,
+        };
         let has_table = table != 0 && flags & (FIRST | OTHER_STACK) == 0 && !is_entered;
         Some((frame, has_table.then(|| self.changes(table))))
     }
@@ -386,6 +402,10 @@ impl GoTable {
         while low < high {
             let middle = low + (high - low) / 2;
             if self.entry(middle)?.0 <= address { low = middle + 1 } else { high = middle }
+        }
+        let next = self.reach(low).filter(|(start, _)| low < self.functions && *start == address);
+        if let Some((_, function)) = next {
+            return Some((function, 0));
         }
         let (start, function) = self.entry(low.checked_sub(1)?)?;
         Some((function, address.wrapping_sub(start)))

@@ -244,6 +244,37 @@ fn code_without_a_frame_is_known() {
     }
 }
 
+/// Puts a longer name over those of the second and the inlined function.
+fn renamed(layout: Layout, name: &[u8]) -> Bytes {
+    let mut table = table(layout, TEXT);
+    let at = (names(layout) - TABLE.1) as usize + ENTRY.len() + 1;
+    table[at..][..name.len()].copy_from_slice(name);
+    table[at + name.len()] = 0;
+    with(layout, &table, &[])
+}
+
+#[test]
+fn signal_handlers_return_to_a_function_with_the_registers() {
+    for layout in [Layout::Go118, Layout::Go120] {
+        let bytes = renamed(layout, SIGNAL_RETURN);
+        let found = of(&bytes).expect("a table");
+        let mut all: Vec<(u64, u64, Parts)> = Vec::new();
+        found.each_function(|start, end, parts| {
+            all.push((start - TEXT, end - TEXT, parts.iter().map(|(at, frame)| (at - TEXT, *frame)).collect()));
+        });
+        let want = [(0, 0x3f, vec![(0, GoFrame::Pointed)]), (0x3f, 0x90, vec![(0x3f, GoFrame::Signal)])];
+        assert_eq!(all, want, "{layout:?}");
+        // Its return address is its start, so its caller is looked up one byte before.
+        let segments = ElfProgram::of(&bytes).expect("a program").places();
+        let symbols = found.symbols(&segments, &mut UnpackBudget::new(1 << 20)).expect("room");
+        let offset = segments.to_offset(TEXT).expect("code");
+        let name = |at: u64| symbols.find(offset + at).map(|symbol| symbol.name);
+        assert_eq!([0x3e, 0x3f, 0x40].map(name), [Some(ENTRY), Some(SIGNAL_RETURN), Some(SIGNAL_RETURN)], "{layout:?}");
+        let place = |at: u64| found.place(TEXT + at).map(|place| place.function);
+        assert_eq!([0x3e, 0x3f, 0x40].map(place), [Some(ENTRY), Some(SIGNAL_RETURN), Some(SIGNAL_RETURN)]);
+    }
+}
+
 #[test]
 fn damaged_tables_harm_nobody() {
     for layout in [Layout::Go12, Layout::Go116, Layout::Go118, Layout::Go120] {

@@ -28,6 +28,7 @@ pub(super) fn add(table: &GoTable, base: u64, found: &mut Found) {
             let rule = match frame {
                 GoFrame::Pointed => Rule::Gap,
                 GoFrame::OnTop => on_top,
+                GoFrame::Signal => Rule::Signal(0),
                 GoFrame::First => Rule::End,
             };
             rules.extend(from.checked_sub(base).map(|from| (rule, from)));

@@ -33,26 +33,27 @@ pub(crate) const SPEC: Spec = Spec {
     about: "TCP connections by peer, port and process: failures, latency, bytes, retransmits, resets, drops by reason",
     words: "tcp network connection connect accept refused timeout reset retransmit drop peer port socket latency slow \
             listen server client packet",
-    help: "A connection belongs to the process that called connect, or to the one that listens on its port (if \
-           several listen, to one of them). Peers have their address and port if this machine connected to them \
-           ('to'), only their address if they connected to this machine ('from'). Connect is the time from connect \
-           to the peer's answer. A connection that ends before the answer has failed; Errors has the error that the \
-           socket reported. Resets include those that this machine sends for packets without a socket, which have \
-           no process. Overflow counts packets that were dropped because a queue of the socket or its receive \
-           window was full. Live, the kernel's socket monitoring is read every second in all network namespaces, \
-           and reports each connection that ends. It supplies connections that are older than the measurement, \
-           listening sockets, and counters: Sent and Received are bytes of data (and one for the peer's end). \
-           Retrans counts segments that were sent again, also SYNs and SYN-ACKs, and Resent their bytes; Win wait is the time for which data waited for the peer's receive \
-           window, and Zero win the number of connections whose peer has a window of zero now. Round-trip times \
-           (RTT) and their mean deviations (RTT var) are those of open connections now and of others at their end. \
-           Waiting are connections that the process has not accepted yet, of Limit; Dropped are packets of new ones \
-           that were not taken, also when they are sent again, mostly because this queue was full. Namespaces with equal addresses share rows, and a connection's \
-           bytes may count for the process of its equal; of a namespace that ends within a second, bytes may be missing. Drops are the packets of IPv4 and IPv6 that the kernel \
-           freed without using them, by its reason and place; some reasons are harmless (QUEUE_PURGE). Packets \
+    help: "A connection belongs to the process that called connect, or to the one that listens on its port (if several \
+           listen, to one of them). Peers have their address and port if this machine connected to them ('to'), only \
+           their address if they connected to this machine ('from'). Connect is the time from connect to the peer's \
+           answer. A connection that ends before the answer has failed; Errors has the error that the socket reported. \
+           Resets include those that this machine sends for packets without a socket, which have no process. Overflow \
+           counts packets that were dropped because a queue of the socket or its receive window was full. Live, the \
+           kernel's socket monitoring is read every second in all network namespaces, and reports each connection that \
+           ends. It supplies connections that are older than the measurement, listening sockets, and counters: Sent \
+           and Received are bytes of data (and one for the peer's end). Retrans counts segments that were sent again, \
+           also SYNs and SYN-ACKs, and Resent their bytes; Win wait is the time for which data waited for the peer's \
+           receive window, and Zero win the number of connections whose peer has a window of zero now. Round-trip \
+           times (RTT) and their mean deviations (RTT var) are those of open connections now and of others at their \
+           end. Waiting are connections that the process has not accepted yet, of Limit; Dropped are packets of new \
+           ones that were not taken, also when they are sent again, mostly because this queue was full. Namespaces \
+           with equal addresses share rows, and a connection's bytes may count for the process of its equal; of a \
+           namespace that ends within a second, bytes may be missing. Drops are the packets of IPv4 and IPv6 that the \
+           kernel freed without using them, by its reason and place; some reasons are harmless (QUEUE_PURGE). Packets \
            without a socket belong to no process: with a target, those count that were seen while its threads ran. \
-           'Softirq CPUs' are those that handled packets and timers of the connections. \
-           Addresses are never looked up in DNS; Service is the name of the port in /etc/services. Errors need Linux 5.15, reasons of drops 5.17, those of resets \
-           6.10, overflows 6.11.",
+           'Softirq CPUs' are those that handled packets and timers of the connections. Addresses are never looked up \
+           in DNS; Service is the name of the port in /etc/services. Errors need Linux 5.15, reasons of drops 5.17, \
+           those of resets 6.10, overflows 6.11.",
     example: "perfprof-tui tcp -i 1",
     output: "",
     options: &["than", "keep", "comm", "pids", "tids"],
@@ -198,18 +199,7 @@ impl Tcp {
         for task in [process.tid, tid] {
             cx.comm(task);
         }
-        Connection {
-            ends,
-            namespace: 0,
-            way,
-            process,
-            thread,
-            port: None,
-            since: 0,
-            established: 0,
-            resent: Resent::default(),
-            counts,
-        }
+        Connection::new(ends, way, [process, thread], counts)
     }
 
     fn accepted_by(&self, ends: Ends, cx: &mut Context<'_>) -> Connection {

@@ -114,6 +114,12 @@ impl PeerKey {
 }
 
 impl Connection {
+    /// Creates a connection in this machine's own network namespace, without a port and times.
+    pub(super) fn new(ends: Ends, way: Way, [process, thread]: [ThreadKey; 2], counts: bool) -> Self {
+        let resent = Resent::default();
+        Self { ends, namespace: 0, way, process, thread, port: None, since: 0, established: 0, resent, counts }
+    }
+
     pub(super) fn place(&self) -> Place {
         Place { ends: self.ends, namespace: self.namespace }
     }
@@ -323,19 +329,8 @@ mod tests {
     /// A connection of a client's port, accepted in a namespace.
     fn accepted(port: u16, namespace: u64) -> Connection {
         let ends = Ends { local: LOCAL.into(), peer: ([10, 0, 0, 1], port).into() };
-        let (process, way, counts) = (ThreadKey::of_row(namespace), Way::In, true);
-        Connection {
-            ends,
-            namespace,
-            way,
-            process,
-            thread: process,
-            port: None,
-            since: 5,
-            established: 0,
-            resent: Resent::default(),
-            counts,
-        }
+        let process = ThreadKey::of_row(namespace);
+        Connection { namespace, since: 5, ..Connection::new(ends, Way::In, [process; 2], true) }
     }
 
     fn two_servers() -> Connections {

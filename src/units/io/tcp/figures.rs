@@ -286,7 +286,7 @@ impl AllFigures {
 mod tests {
     use std::net::SocketAddr;
 
-    use super::super::connections::{Resent, Way};
+    use super::super::connections::Way;
     use super::super::fields::Ends;
     use super::*;
 
@@ -295,20 +295,7 @@ mod tests {
     fn rows_with_bytes_or_round_trips_alone_stay() {
         let [local, peer] = [40_000, 80].map(|port| SocketAddr::from(([10, 0, 0, 1], port)));
         let ends = Ends { local, peer };
-        let (namespace, way, process) = (0, Way::Out, ThreadKey::of_row(1));
-        let (thread, port, counts) = (process, None, true);
-        let of = Connection {
-            ends,
-            namespace,
-            way,
-            process,
-            thread,
-            port,
-            since: 0,
-            established: 0,
-            resent: Resent::default(),
-            counts,
-        };
+        let of = Connection::new(ends, Way::Out, [ThreadKey::of_row(1); 2], true);
         let carried = |sent| Happening::Carried(TcpCounters { sent, ..TcpCounters::default() });
         let rows = |what: Happening| {
             let mut figures = AllFigures::default();

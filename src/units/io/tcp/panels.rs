@@ -372,26 +372,13 @@ fn place(at: &Moment<'_>, key: DropKey, of: &Dropped) -> Arc<str> {
 mod tests {
     use crate::session::TcpCounters;
 
-    use super::super::connections::{Connection, Resent};
+    use super::super::connections::Connection;
     use super::super::fields::Ends;
     use super::super::figures::Happening;
     use super::*;
 
     fn outgoing(ends: Ends) -> Connection {
-        let (namespace, way, process, counts) = (0, Way::Out, ThreadKey::of_row(1), true);
-        let (thread, port) = (process, None);
-        Connection {
-            ends,
-            namespace,
-            way,
-            process,
-            thread,
-            port,
-            since: 0,
-            established: 0,
-            resent: Resent::default(),
-            counts,
-        }
+        Connection::new(ends, Way::Out, [ThreadKey::of_row(1); 2], true)
     }
 
     /// A peer with more retransmits, but a small share of them, does not hide another one.

@@ -148,7 +148,7 @@ impl Traffic {
 mod tests {
     use std::net::SocketAddr;
 
-    use super::super::connections::{Resent, Way};
+    use super::super::connections::Way;
     use super::super::fields::Ends;
     use super::*;
     use crate::units::kit::ThreadKey;
@@ -178,21 +178,8 @@ mod tests {
 
     fn connection(port: u16, since: u64) -> Connection {
         let [local, peer] = addresses(port);
-        let ends = Ends { local, peer };
-        let (namespace, way, process, established) = (0, Way::Out, ThreadKey::of_row(1), since);
-        let (thread, port) = (process, None);
-        Connection {
-            ends,
-            namespace,
-            way,
-            process,
-            thread,
-            port,
-            since,
-            established,
-            resent: Resent::default(),
-            counts: true,
-        }
+        let new = Connection::new(Ends { local, peer }, Way::Out, [ThreadKey::of_row(1); 2], true);
+        Connection { since, established: since, ..new }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use object::elf::{
 use object::read::elf::{Dyn, FileHeader, GnuHashTable, HashTable, ProgramHeader};
 
 /// The limit of entries that are read.
-pub(super) const ENTRIES: usize = 4096;
+const ENTRIES: usize = 4096;
 
 /// Where a file has its dynamic symbols, and their names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,9 +30,7 @@ impl DynamicSymbols {
     fn read<H: FileHeader<Endian = Endianness>>(header: &H, bytes: &[u8]) -> Option<Self> {
         let endian = header.endian().ok()?;
         let headers = header.program_headers(endian, bytes).ok()?;
-        let entries = headers.iter().find_map(|one| one.dynamic(endian, bytes).ok().flatten())?;
-        let all = entries.iter().take(ENTRIES).map(|one| (one.tag(endian), one.val(endian)));
-        let all: Vec<_> = all.take_while(|(tag, _)| *tag != DT_NULL).collect();
+        let all = entries(headers, endian, bytes);
         let value = |wanted: DynamicTag| all.iter().find(|(tag, _)| *tag == wanted).map(|(_, value)| *value);
         let place = |wanted: DynamicTag| to_offset(headers, endian, value(wanted)?);
         // The number of symbols is only in the tables by which they are looked up.
@@ -48,6 +46,13 @@ impl DynamicSymbols {
             names: range(place(DT_STRTAB)?, usize::try_from(value(DT_STRSZ)?).ok()?)?,
         })
     }
+}
+
+/// Returns the entries of a file's dynamic section up to its end: tags and values.
+pub(super) fn entries<P: ProgramHeader>(headers: &[P], endian: P::Endian, bytes: &[u8]) -> Vec<(DynamicTag, u64)> {
+    let all = headers.iter().find_map(|one| one.dynamic(endian, bytes).ok().flatten()).unwrap_or_default();
+    let all = all.iter().take(ENTRIES).map(|one| (one.tag(endian), one.val(endian)));
+    all.take_while(|(tag, _)| *tag != DT_NULL).collect()
 }
 
 /// Returns the offset in a file of a linked address.

@@ -5,10 +5,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use object::Endianness;
-use object::elf::{DT_NEEDED, DT_NULL, DT_RPATH, DT_RUNPATH, DT_STRTAB, FileHeader32, FileHeader64};
-use object::read::elf::{Dyn, FileHeader, ProgramHeader};
+use object::elf::{DT_NEEDED, DT_RPATH, DT_RUNPATH, DT_STRTAB, FileHeader32, FileHeader64};
+use object::read::elf::{FileHeader, ProgramHeader};
 
-use super::dynamic::{ENTRIES, to_offset};
+use super::dynamic;
 use crate::kernel::process::privilege;
 
 /// The interpreter and the libraries of an ELF file.
@@ -39,18 +39,14 @@ impl Linked {
         let mut linked = Self { machine, ..Self::default() };
         let path = |bytes: &[u8]| PathBuf::from(OsStr::from_bytes(bytes));
         linked.interpreter = headers.iter().find_map(|one| one.interpreter(endian, bytes).ok().flatten()).map(path);
-        let entries = headers.iter().find_map(|one| one.dynamic(endian, bytes).ok().flatten()).unwrap_or_default();
-        let entries = || {
-            let all = entries.iter().take(ENTRIES).map(|one| (one.tag(endian), one.val(endian)));
-            all.take_while(|(tag, _)| *tag != DT_NULL)
-        };
-        let Some((_, names)) = entries().find(|(tag, _)| *tag == DT_STRTAB) else { return Some(linked) };
-        let names = to_offset(headers, endian, names).and_then(|at| bytes.get(at..));
+        let entries = dynamic::entries(headers, endian, bytes);
+        let Some((_, names)) = entries.iter().find(|(tag, _)| *tag == DT_STRTAB) else { return Some(linked) };
+        let names = dynamic::to_offset(headers, endian, *names).and_then(|at| bytes.get(at..));
         let name = |at: u64| {
             let rest = names?.get(usize::try_from(at).ok()?..)?;
             rest.get(..memchr::memchr(0, rest)?).filter(|name| !name.is_empty())
         };
-        for (tag, at) in entries() {
+        for (tag, at) in entries {
             let Some(name) = name(at) else { continue };
             match tag {
                 DT_NEEDED => linked.needed.push(path(name)),

@@ -260,8 +260,7 @@ impl HeadlessState<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Record;
-    use crate::record::kinds::TaskRecord;
+    use crate::engine::intervals::tests::end_processes;
     use crate::session::{EndReason, Origin};
     use crate::source::Info;
     use crate::units::{self, kit::Settings};
@@ -287,14 +286,7 @@ mod tests {
         let mut ingest = Ingest::new(source.info(), None, options);
         let session = &mut ingest.core_mut().session;
         let before = session.memory();
-        for pid in 1 << 23..(1 << 23) + 10_000 {
-            // Each one is removed some time after its end.
-            let (time, task) = (pid as u64 * 1_000_000_000, TaskRecord { pid, ppid: 0, tid: pid, ptid: 0, time: 0 });
-            session.apply(&Record::Fork(task), time);
-            session.apply(&Record::Comm { pid, tid: pid, exec: true, name: b"short" }, time);
-            session.apply(&Record::Exit(task), time);
-        }
-        let after = session.memory();
+        let after = end_processes(session);
         assert!(after - before > 300_000, "{before} {after}");
         let ends = EndRequests::default();
         let mut work = HeadlessState {

@@ -51,23 +51,30 @@ impl Slices {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::record::Record;
     use crate::record::kinds::TaskRecord;
-    use crate::session::Origin;
+    use crate::session::{Origin, Session};
+
+    /// Starts and ends many processes, one per second, and returns the memory of the session.
+    pub(in crate::engine) fn end_processes(session: &mut Session) -> usize {
+        for pid in 1 << 23..(1 << 23) + 10_000 {
+            // Each one is removed some time after its end.
+            let (time, task) = (pid as u64 * 1_000_000_000, TaskRecord { pid, ppid: 0, tid: pid, ptid: 0, time: 0 });
+            session.apply(&Record::Fork(task), time);
+            session.apply(&Record::Comm { pid, tid: pid, exec: true, name: b"short" }, time);
+            session.apply(&Record::Exit(task), time);
+        }
+        session.memory()
+    }
 
     #[test]
     fn processes_that_ended_in_a_slice_are_forgotten() {
         let mut slices = Slices::new(&Info::new(Origin::Live), None, SymbolOptions::default());
         let session = &mut slices.ingest.core_mut().session;
         let before = session.memory();
-        for pid in 1 << 23..(1 << 23) + 10_000 {
-            let (time, task) = (pid as u64 * 1_000_000_000, TaskRecord { pid, ppid: 0, tid: pid, ptid: 0, time: 0 });
-            session.apply(&Record::Fork(task), time);
-            session.apply(&Record::Exit(task), time);
-        }
-        let after = session.memory();
+        let after = end_processes(session);
         slices.next();
         let end = slices.ingest.core().session.memory();
         assert!(after > before + 300_000 && end < before + (after - before) / 4, "{before} {after} {end}");

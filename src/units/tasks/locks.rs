@@ -45,13 +45,13 @@ pub(crate) const SPEC: Spec = Spec {
            that a holder waited for, times are shares of this wait, divided like all waits for that lock. A remainder \
            of 5 % or more is 'not known': the lock did not name its owner, or records are missing. Threads that wait \
            for each other in a circle for 100 ms are a deadlock. After the locks come condition variables, semaphores \
-           and joins, whose 'holder' is the thread that signaled, or for whose end a join waits; and \
-           futexes of unknown kind, for which threads have waited since before the measurement. Their shares are of the \
-           time in such waits, those of locks of the time in waits for locks. Waits that began before the \
-           measurement, or went on while records were lost, count from the moment when /proc shows them. Kernel \
-           locks need the events lock:contention_begin and _end (Linux 5.19); spinlocks have no holder, because no \
-           thread is woken. Recordings need the events syscalls:sys_enter_futex, syscalls:sys_exit_futex, \
-           sched:sched_switch and sched:sched_waking with stacks (record -g).",
+           and joins, whose 'holder' is the thread that signaled, or for whose end a join waits; and futexes of \
+           unknown kind, for which threads have waited since before the measurement. Their shares are of the time in \
+           such waits, those of locks of the time in waits for locks. Waits that began before the measurement, or went \
+           on while records were lost, count from the moment when /proc shows them. Kernel locks need the events \
+           lock:contention_begin and _end (Linux 5.19); spinlocks have no holder, because no thread is woken. \
+           Recordings need the events syscalls:sys_enter_futex, syscalls:sys_exit_futex, sched:sched_switch and \
+           sched:sched_waking with stacks (record -g).",
     example: "perfprof-tui locks -p 1234",
     output: "\
 $ perfprof-tui locks -p 4733 --batch --duration 3 --panel Locks
@@ -396,7 +396,7 @@ impl Unit for Locks {
     }
 
     fn loss_text(&self) -> &'static str {
-        "waits that go on count from there; others open at that time are left out"
+        InitiallyBlocked::LOSS_TEXT
     }
 
     fn pin_data(&mut self, now: u64, pin: &mut dyn FnMut(i32, u64) -> RetainedStack) {

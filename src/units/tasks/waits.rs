@@ -30,12 +30,12 @@ pub(crate) const SPEC: Spec = Spec {
            systems; the network; pipes and sockets of this machine, which include TCP connections to it (127.0.0.1), \
            whose waits a thread ends; page faults and reclaim (memory); timers of the thread itself; ends of child \
            processes and of threads; work: calls that wait for any of several events, connections and condition \
-           variables, if nothing or something outside the program ends the wait. If another thread of the program \
-           ends it, its part is 'woken by each other' (Peers): such a call may also wait for a lock or a row, as \
-           PostgreSQL does in epoll_wait. A wait that still runs counts like most earlier ones of the thread in that \
-           place. 'Other' is sleep in places of no known kind. Unknown is the remainder: the time before a thread's first record, and \
-           time for which records were lost. Active is the time without timers, children, work, stops and the \
-           unknown, and without waits for pipes, sockets and the network that offcpu calls waiting for work. Each \
+           variables, if nothing or something outside the program ends the wait. If another thread of the program ends \
+           it, its part is 'woken by each other' (Peers): such a call may also wait for a lock or a row, as PostgreSQL \
+           does in epoll_wait. A wait that still runs counts like most earlier ones of the thread in that place. \
+           'Other' is sleep in places of no known kind. Unknown is the remainder: the time before a thread's first \
+           record, and time for which records were lost. Active is the time without timers, children, work, stops and \
+           the unknown, and without waits for pipes, sockets and the network that offcpu calls waiting for work. Each \
            sleep is one of offcpu, with the same time. The other panels refer to the selected row; Stacks and the \
            flame graph to the selected part as well.",
     example: "perfprof-tui waits -p 1234",

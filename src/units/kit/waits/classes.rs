@@ -1,5 +1,6 @@
 //! Classes of waits: a blocked thread waits for work, or its work is held up. The end of a wait determines the class,
-//! never a function name in its stack.
+//! never a function of the program in its stack. Only the idle workers of Go and HotSpot are known by functions of the
+//! runtime ([`super::sleep::is_idle_worker`]).
 
 use crate::session::BlockedThread;
 

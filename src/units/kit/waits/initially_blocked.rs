@@ -27,6 +27,10 @@ pub(crate) struct InitiallyBlocked {
 }
 
 impl InitiallyBlocked {
+    /// The effect of a loss of records on waits.
+    pub(crate) const LOSS_TEXT: &str =
+        "waits that go on count from the next reading of /proc; others open at that time are left out";
+
     /// Queries the blocked threads once: with the first record, or when panels are made without one. After
     /// [`Self::renew`], it queries them once more, without the threads that [`Self::is_told`] has named since then. A
     /// thread with a later record has woken since.

@@ -118,22 +118,27 @@ fn calls_by_the_32_bit_abi_are_left_out() {
     assert_eq!(texts(panel(&panels, "Files"), ["file", "opens", "reads"]), [["/a", "1", "1"]]);
 }
 
-/// Slow and failed calls of `syscalls` are written with their arguments, if the records have them.
-#[test]
-fn calls_have_their_arguments() {
+/// Makes calls: milliseconds, number, descriptor, result and duration. openat has a path.
+fn make_calls(s: &mut Stage, calls: impl IntoIterator<Item = (u64, i64, &'static str, i64, u64)>) {
     use crate::common::stage::Value::{N, T};
-    let [read, _, openat, _] = FILE_CALLS;
-    let mut s = syscalls_with_arguments();
-    for (at, number, fd, result, took) in [(1, openat, "\u{3}", -2, US), (3, read, "\u{7}", 10, 5 * MS)] {
+    for (at, number, fd, result, took) in calls {
         let enter = s.hit(0, at * MS);
         s.give(enter, &[N(number), T(fd)]);
-        if number == openat {
+        if number == FILE_CALLS[2] {
             let path = s.hit(2, at * MS);
             s.give(path, &[T("/etc/app.conf")]);
         }
         let exit = s.hit(1, at * MS + took);
         s.give(exit, &[N(number), N(result)]);
     }
+}
+
+/// Slow and failed calls of `syscalls` are written with their arguments, if the records have them.
+#[test]
+fn calls_have_their_arguments() {
+    let [read, _, openat, _] = FILE_CALLS;
+    let mut s = syscalls_with_arguments();
+    make_calls(&mut s, [(1, openat, "\u{3}", -2, US), (3, read, "\u{7}", 10, 5 * MS)]);
     let panels = s.panels();
     let errors = texts(panel(&panels, "Errors"), ["call", "errno", "last_by", "last_call"]);
     assert_eq!(errors, [["openat", "ENOENT", "app-1", "openat(3, \"/etc/app.conf\", RDONLY)"]]);
@@ -146,22 +151,12 @@ fn calls_have_their_arguments() {
 /// The descriptors of a failed call have their files, also if it was fast.
 #[test]
 fn failed_calls_have_the_files_of_their_descriptors() {
-    use crate::common::stage::Value::{N, T};
     let [read, _, openat, _] = FILE_CALLS;
     let mut s = syscalls_with_arguments();
     // The slowest calls have their files in any case: these are slower.
     let slower = (0..20).map(|i| (5 + i, read, "\u{9}", 10, MS));
     let calls = [(1, openat, "\u{3}", 7, 5 * US)].into_iter().chain(slower).chain([(40, read, "\u{7}", -11, US)]);
-    for (at, number, fd, result, took) in calls {
-        let enter = s.hit(0, at * MS);
-        s.give(enter, &[N(number), T(fd)]);
-        if number == openat {
-            let path = s.hit(2, at * MS);
-            s.give(path, &[T("/etc/app.conf")]);
-        }
-        let exit = s.hit(1, at * MS + took);
-        s.give(exit, &[N(number), N(result)]);
-    }
+    make_calls(&mut s, calls);
     let panels = s.panels();
     let lines = texts(panel(&panels, "Lines"), ["line"]);
     assert_eq!(lines, [["read(7 → /etc/app.conf, 0, 0) = -EAGAIN"]]);

@@ -64,10 +64,11 @@ pub(crate) struct Sampling {
     /// Record the cgroup of each sample (default if the machine has cgroups; always on the live screen)
     #[arg(long)]
     pub(crate) all_cgroups: bool,
-    /// How to unwind user stacks, by auto, tables, fp, dwarf, lbr or none: tables (in the kernel by a BPF
-    /// program with the files' unwind tables, frame pointers for files without tables), fp (frame pointers only), auto
-    /// (tables if the kernel allows it, else fp), dwarf or dwarf,SIZE (later, from a copy of SIZE bytes of the stack), lbr (the CPU's
-    /// branch records); record takes fp,defer (Linux 6.19: when the thread returns to user code). A stack that leads outside code ends in `[broken]`
+    /// How to unwind user stacks, by auto, tables, fp, dwarf, lbr or none: tables (in the kernel by a BPF program
+    /// with the files' unwind tables, frame pointers for files without tables), fp (frame pointers only), auto
+    /// (tables if the kernel allows it, else fp), dwarf or dwarf,SIZE (later, from a copy of SIZE bytes of the
+    /// stack), lbr (the CPU's branch records); record takes fp,defer (Linux 6.19: when the thread returns to user
+    /// code). A stack that leads outside code ends in `[broken]`
     #[arg(long, value_name = "MODE", default_value = "auto")]
     pub(crate) call_graph: String,
     /// Frames of Python, PHP, Ruby, Perl, Java and Node programs: their functions in place of the interpreter's frames (auto),

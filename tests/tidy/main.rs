@@ -340,6 +340,14 @@ fn the_readme_is_short_and_names_all_there_is() {
     }
 }
 
+/// `.ci/run` takes the commands from there, and refuses any other order.
+#[test]
+fn the_readme_begins_with_the_commands_that_run_and_test() {
+    let readme = text("README.md");
+    let commands: Vec<&str> = readme.lines().filter_map(|line| line.strip_prefix("    ")).take(2).collect();
+    assert_eq!(commands, ["cargo run --release", "cargo test"]);
+}
+
 /// All links in texts are valid: pictures, other texts, files of the program.
 #[test]
 fn links_lead_somewhere() {

@@ -31,6 +31,7 @@ mod pty;
 mod push;
 mod record_options;
 mod recorder;
+mod requests;
 mod running;
 mod targets;
 mod tcp;

@@ -119,6 +119,7 @@ fn ended(state: i64, functions: &[&str], end: impl FnOnce(&mut Stage, u64)) -> (
 const WORK: &str = "waiting for work";
 const EACH_OTHER: &str = "not known: woken by each other";
 const BROKEN: &str = "not known: stack is broken";
+const OUTSIDE: &str = "not known: outside of requests";
 const HELD: &str = "held up";
 
 /// Threads of Go's scheduler without a goroutine wait for work, although other threads of the program wake them.
@@ -387,6 +388,83 @@ fn waits_for_work_come_after_what_may_have_delayed_work() {
         let rest = rows_rest(blocked);
         assert_eq!((rows.len(), rest.after, rest.is_largest), (3, place, is_largest), "{idle}: {printed}");
     }
+}
+
+/// A database: each connection has a thread that receives queries, and a pool gets tasks from other threads. The
+/// waiter of a row sleeps for less time than the pool, and both are woken by threads of the program.
+#[test]
+fn waits_within_requests_come_before_those_of_pools() {
+    const POOL: &[&str] = &["start_thread", "worker_main", "wait_for_tasks", "__x64_sys_futex_[k]", "schedule_[k]"];
+    const ROW: &[&str] = &["start_thread", "do_command", "lock_wait", "__x64_sys_futex_[k]", "schedule_[k]"];
+    const PARK: &[&str] = &["start_thread", "cache", "__x64_sys_futex_[k]", "schedule_[k]"];
+    const CONNECT: &[&str] =
+        &["main", "ask", "__x64_sys_connect_[k]", "unix_stream_connect_[k]", "sock_def_readable_[k]"];
+    let thread = |tid| -> Thread { (tid, 3, "server") };
+    let [main, holder, waiter, parked, timers] = [3, 31, 32, 33, 34].map(thread);
+    let classes = |is_served: bool, pool: i32, lock_ms: u64| {
+        let mut stage = stage();
+        for tid in 0..pool {
+            sleeps(&mut stage, 0, thread(40 + tid), 1, POOL);
+            wakes(&mut stage, 50 * MS, timers, 0, UNLOCK, thread(40 + tid));
+            sleeps(&mut stage, 51 * MS, thread(40 + tid), 1, POOL);
+        }
+        // A thread of an earlier connection gets the next one from the thread that accepts it.
+        sleeps(&mut stage, 0, main, 1, POLL);
+        sleeps(&mut stage, 0, parked, 1, PARK);
+        wakes(&mut stage, 80 * MS, CLIENT, 0, CONNECT, main);
+        wakes(&mut stage, 80 * MS, main, 0, UNLOCK, parked);
+        for connection in [holder, waiter, parked].into_iter().filter(|_| is_served) {
+            sleeps(&mut stage, 81 * MS, connection, 1, POLL);
+            wakes(&mut stage, 82 * MS, CLIENT, 0, SEND, connection);
+        }
+        sleeps(&mut stage, 100 * MS, waiter, 1, ROW);
+        wakes(&mut stage, (100 + lock_ms) * MS, holder, 0, UNLOCK, waiter);
+        sleeps(&mut stage, 100 * MS, parked, 1, PARK);
+        stage.until(200 * MS);
+        let panels = stage.panels();
+        let blocked = of(&panels, "Blocked");
+        let rest = rows_rest(blocked);
+        let row = |at: usize| {
+            let stack = text(blocked, at, "stack");
+            let place = stack.split(" < ").find(|name| ["wait_for_tasks", "lock_wait", "cache"].contains(name));
+            (place.unwrap_or_default().to_owned(), text(blocked, at, "class"))
+        };
+        let graph = rows(blocked).ordered_by;
+        ((0..rest.row).map(row).collect::<Vec<_>>(), graph.is_some())
+    };
+    let row = |place: &str, class: &str| (place.to_owned(), class.to_owned());
+    let [pool, lock, park] = ["wait_for_tasks", "lock_wait", "cache"].map(|place| move |class| row(place, class));
+    assert_eq!(
+        classes(true, 3, 40),
+        (vec![lock(EACH_OTHER), pool(OUTSIDE), park(OUTSIDE)], false),
+        "the threads of the connections serve requests"
+    );
+    // Without a message from outside, no thread is known to serve requests: waits are in order of their times.
+    assert_eq!(classes(false, 3, 40).0, [pool(EACH_OTHER), park(EACH_OTHER), lock(EACH_OTHER)]);
+    // A thread that answers questions about a batch program does not put the others' waits below its own short ones.
+    assert_eq!(classes(true, 3, 4).0[0], pool(EACH_OTHER));
+}
+
+/// A worker that gets requests from the thread that receives them serves them outside of the place where it waits for
+/// them: its waits for a lock delay requests.
+#[test]
+fn a_worker_serves_the_requests_that_a_receiver_hands_over() {
+    const TAKE: &[&str] = &["start_thread", "take", "__x64_sys_futex_[k]", "schedule_[k]"];
+    let workers: [Thread; 2] = [(41, 3, "server"), (42, 3, "server")];
+    let mut stage = stage();
+    for round in 0..4 {
+        let at = 100 * round;
+        sleeps(&mut stage, at * MS, SERVER, 1, POLL);
+        workers.iter().for_each(|worker| sleeps(&mut stage, at * MS, *worker, 1, TAKE));
+        wakes(&mut stage, (at + 60) * MS, CLIENT, 0, SEND, SERVER);
+        workers.iter().for_each(|worker| wakes(&mut stage, (at + 60) * MS, SERVER, 0, UNLOCK, *worker));
+        sleeps(&mut stage, (at + 61) * MS, workers[0], 1, LOCK);
+        wakes(&mut stage, (at + 91) * MS, workers[1], 0, UNLOCK, workers[0]);
+    }
+    let panels = stage.panels();
+    let blocked = of(&panels, "Blocked");
+    let row = |at: usize| (text(blocked, at, "stack").contains("mutex_lock"), text(blocked, at, "class"));
+    assert_eq!([row(0), row(1)], [(true, EACH_OTHER.to_owned()), (false, OUTSIDE.to_owned())]);
 }
 
 fn rows_rest(panel: &Panel) -> perfprof_tui::panel::Rest {

@@ -82,6 +82,9 @@ pub(crate) enum WaitClass {
     EachOther,
     /// The stack is broken, and no message from outside ended the wait.
     Broken,
+    /// One of the two above, of a thread that serves no request while other threads of its program do. `of` does not
+    /// return it: the other waits of the program determine it.
+    Outside,
     /// The thread had no work.
     Work,
 }
@@ -125,6 +128,7 @@ impl WaitClass {
             Self::Held => "held up",
             Self::EachOther => "not known: woken by each other",
             Self::Broken => "not known: stack is broken",
+            Self::Outside => "not known: outside of requests",
             Self::Work => "waiting for work",
         }
     }

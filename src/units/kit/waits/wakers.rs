@@ -160,6 +160,8 @@ pub(crate) enum Cause {
 struct WakePath {
     source: Option<Source>,
     sends: bool,
+    /// Whether a new connection arrived.
+    connects: bool,
     exits: bool,
 }
 
@@ -215,6 +217,9 @@ const SENDS: &[&str] = &[
     "n_tty_receive_buf_common",
 ];
 
+/// Functions that pass a new connection to the thread that accepts it.
+const CONNECTS: &[&str] = &["unix_stream_connect", "tcp_child_process", "tcp_conn_request", "vsock_connect"];
+
 /// Functions that end the other threads of a process, at its end or for exec.
 const EXITS: &[&str] = &["zap_other_threads", "zap_process", "zap_threads"];
 
@@ -239,7 +244,8 @@ impl WakePath {
         });
         let makes_room = first(MAKES_ROOM).is_some();
         let sends = matches!(source, Some(Source::Network { .. })) || first(SENDS).is_some();
-        Self { source, sends: sends && !makes_room, exits: first(EXITS).is_some() }
+        let connects = first(CONNECTS).is_some();
+        Self { source, sends: sends && !makes_room, connects, exits: first(EXITS).is_some() }
     }
 }
 
@@ -259,7 +265,16 @@ pub(crate) struct WakerStacks(ByStack<WakePath>);
 
 impl WakerStacks {
     pub(crate) fn cause(&mut self, at: &Moment<'_>, waker: TaskWaker, stack: RetainedStack) -> Cause {
-        cause(waker, self.0.get(at, stack, || WakePath::of(&at.frames(stack))))
+        cause(waker, self.path(at, stack))
+    }
+
+    /// Returns whether a new connection caused a wakeup, by its stack.
+    pub(crate) fn connects(&mut self, at: &Moment<'_>, stack: RetainedStack) -> bool {
+        self.path(at, stack).connects
+    }
+
+    fn path(&mut self, at: &Moment<'_>, stack: RetainedStack) -> WakePath {
+        self.0.get(at, stack, || WakePath::of(&at.frames(stack)))
     }
 }
 

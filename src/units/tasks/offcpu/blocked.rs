@@ -4,7 +4,7 @@
 mod spot_facts;
 pub(crate) mod waits;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::panel::unit;
 use crate::units::kit::prelude::*;
@@ -56,6 +56,9 @@ pub(crate) struct BlockedTime {
     slept_in: StackLabels,
     causes: WakerStacks,
     pub(crate) places: Places,
+    /// The threads that began since the first record, and those of them that ended in the interval.
+    born: FxHashSet<i32>,
+    brief: FxHashSet<i32>,
     initial: InitiallyBlocked,
 }
 
@@ -179,8 +182,20 @@ impl BlockedTime {
         self.away.follow(change, |tid| tid);
         self.initial.follow(change);
         self.programs.follow(change);
-        if let ThreadChange::Born { tid, .. } = change {
-            self.early.remove(tid);
+        match change {
+            ThreadChange::Born { tid, .. } => {
+                self.early.remove(tid);
+                if self.born.len() >= MAX_PLACES {
+                    self.born.clear();
+                }
+                self.born.insert(*tid);
+            }
+            ThreadChange::Ended { tid, .. } => {
+                if self.brief.len() < MAX_PLACES && self.born.remove(tid) {
+                    self.brief.insert(*tid);
+                }
+            }
+            ThreadChange::Exec { .. } => {}
         }
     }
 
@@ -193,6 +208,7 @@ impl BlockedTime {
     pub(crate) fn reset(&mut self, now: u64) {
         self.since = now;
         self.blocked.clear();
+        self.brief.clear();
     }
 }
 

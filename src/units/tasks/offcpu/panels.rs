@@ -31,6 +31,8 @@ type SiteRow = (u64, SiteName, WaitClass, Site);
 pub(super) struct WaitSites {
     list: Vec<SiteRow>,
     rest: Rest,
+    /// Whether sites outside of requests come after the others, so that the rows are not in order of their times.
+    is_outside: bool,
 }
 
 /// Sites with less than this fraction of the blocked time come after the row for all waits for work.
@@ -93,36 +95,49 @@ impl OffCpu {
         let row = |(key, site): ((bool, SiteName, WaitClass), Site)| (id(&key), key.1, key.2, site);
         let (idle, held): (Vec<SiteRow>, Vec<SiteRow>) =
             by_class.into_iter().map(row).partition(|(_, _, class, _)| *class == WaitClass::Work);
-        let [mut list, idle] = [held, idle].map(|mut list| {
+        let time_of = |rows: &[SiteRow]| rows.iter().map(|(.., site)| site.blocked.sum).sum::<u64>();
+        let all_time = time_of(&held) + time_of(&idle);
+        let (outside, within): (Vec<SiteRow>, Vec<SiteRow>) =
+            held.into_iter().partition(|(_, _, class, _)| *class == WaitClass::Outside);
+        // What delays requests comes first, however long the threads of pools wait.
+        let trifles = [if outside.is_empty() { all_time } else { time_of(&within) }, all_time].map(|all| all / TRIFLE);
+        let is_outside = !outside.is_empty();
+        let [within, outside, idle] = [within, outside, idle].map(|mut list| {
             arrange(&mut list, |a, b| {
                 b.3.blocked.sum.cmp(&a.3.blocked.sum).then_with(|| (&a.1, a.2).cmp(&(&b.1, b.2)))
             });
             list
         });
+        let [mut within, mut outside] = [within, outside];
+        let kept = [(&within, trifles[0]), (&outside, trifles[1])]
+            .map(|(list, trifle)| list.partition_point(|(.., site)| site.blocked.sum > trifle));
+        let [less_within, less_outside] = [within.split_off(kept[0]), outside.split_off(kept[1])];
+        let mut list = within;
+        list.extend([outside, less_within, less_outside].into_iter().flatten());
+        let after = kept[0] + kept[1];
         let row = list.len();
         if idle.is_empty() {
-            return WaitSites { list, rest: Rest { row, after: row, is_largest: false } };
+            return WaitSites { list, rest: Rest { row, after: row, is_largest: false }, is_outside };
         }
         let mut all = Site::default();
         idle.iter().for_each(|(.., site)| all.merge(site));
-        let total: u64 = list.iter().map(|(.., site)| site.blocked.sum).sum::<u64>() + all.blocked.sum;
-        let after = list.partition_point(|(.., site)| site.blocked.sum > total / TRIFLE);
-        let is_largest = list.first().is_none_or(|(.., site)| site.blocked.sum <= all.blocked.sum);
+        let is_largest = list.iter().all(|(.., site)| site.blocked.sum <= all.blocked.sum);
         let who = shared_by(idle.iter().map(|(_, (comm, _), _, site)| (comm, site.blocked.sum)));
         list.push((rest_id(), (who.into(), rest_words(idlers.len())), WaitClass::Work, all));
         list.extend(idle);
-        WaitSites { list, rest: Rest { row, after, is_largest } }
+        WaitSites { list, rest: Rest { row, after, is_largest }, is_outside }
     }
 
     pub(super) fn table(sites: &WaitSites) -> Panel {
-        let WaitSites { list, rest } = sites;
+        let WaitSites { list, rest, is_outside } = sites;
         let alone = list.len().min(rest.row + 1);
         let total: u64 = list[..alone].iter().map(|(.., site)| site.blocked.sum).sum();
         // The row for all waits for work has the share of its sites.
         let share_of = |at: usize, site: &Site| if at < alone { share(site.blocked.sum, total) } else { Cell::Empty };
         Sheet::of(list.iter().enumerate(), |(_, (key, ..))| *key)
             .right("blocked_ns", "Blocked", 9, |(_, (.., site))| time(site.blocked.sum))
-            .ordered()
+            .when(!is_outside, Sheet::ordered)
+            .when(*is_outside, Sheet::in_hidden_order)
             .right("share_pct", "Share", 8, |(at, (.., site))| share_of(at, site))
             .right("d_ns", "D state", 9, |(_, (.., site))| time(site.uninterruptible))
             .ranked(5)
@@ -141,12 +156,13 @@ impl OffCpu {
             .folded_panel("Blocked", *rest)
     }
 
-    /// The currently blocked threads, the longest first. Waits for work come last.
+    /// The currently blocked threads, the longest first. Waits outside of requests and waits for work come last.
     pub(super) fn under_way(waits: &[Wait]) -> Panel {
         let mut list: Vec<(&Wait, UnderWay)> = waits.iter().filter_map(|wait| Some((wait, wait.under_way?))).collect();
         let is_work = |wait: &Wait| wait.class == WaitClass::Work;
+        let is_last = |wait: &Wait| wait.class.max(WaitClass::Broken);
         arrange(&mut list, |(a, so_far_a), (b, so_far_b)| {
-            (is_work(a), so_far_b.ns, a.thread).cmp(&(is_work(b), so_far_a.ns, b.thread))
+            (is_last(a), so_far_b.ns, a.thread).cmp(&(is_last(b), so_far_a.ns, b.thread))
         });
         let row = list.iter().position(|(wait, _)| is_work(wait)).unwrap_or(list.len());
         let idle = list.len() - row;

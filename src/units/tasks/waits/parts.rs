@@ -280,7 +280,7 @@ impl TimePart {
             (_, SleepPlace::Queue | SleepPlace::Work | SleepPlace::Futex) => match class {
                 WaitClass::Work => Self::Work,
                 WaitClass::Held if place == SleepPlace::Futex => Self::Lock,
-                WaitClass::EachOther => Self::EachOther,
+                WaitClass::EachOther | WaitClass::Outside => Self::EachOther,
                 WaitClass::Held | WaitClass::Broken => Self::Other,
             },
             (_, SleepPlace::Unknown) => match (cause, class) {

@@ -1,5 +1,7 @@
 //! The waits of an interval with their classes: the list from which all panels are made.
 
+mod requests;
+
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -16,6 +18,7 @@ use crate::units::kit::waits::wakers::Cause;
 
 use super::spot_facts::SpotFacts;
 use super::{Away, BlockedTime};
+use requests::Requests;
 
 /// A blocked task and its place by name; also used for wakers.
 pub(crate) type SiteName = (Arc<str>, Arc<str>);
@@ -199,9 +202,13 @@ impl OwnWakes {
         self.by_thread.contains(&wait.judged)
             || wait.place().is_some_and(|place| {
                 let Some((times, wakers)) = self.by_program.get(&place) else { return false };
-                let waits = |waker: &ThreadKey| self.waiters.get(&place).is_some_and(|waiters| waiters.contains(waker));
-                *times < FEW_WAKES || wakers.iter().any(waits)
+                *times < FEW_WAKES || wakers.iter().any(|waker| self.is_waiter(&place, *waker))
             })
+    }
+
+    /// Returns whether a thread waits in a place.
+    fn is_waiter(&self, place: &ProgramPlace, thread: ThreadKey) -> bool {
+        self.waiters.get(place).is_some_and(|waiters| waiters.contains(&thread))
     }
 }
 
@@ -212,6 +219,8 @@ struct Raw {
     judged: ThreadPlace,
     facts: SpotFacts,
     end: WaitEnd,
+    /// Whether a new connection ended it.
+    is_connection: bool,
     cause: Option<Cause>,
     waker: SiteName,
     /// The waker where it is a thread of the own program.
@@ -231,7 +240,13 @@ impl BlockedTime {
         let away: Vec<(i32, u64, Away)> = self.away.iter().map(|(tid, span)| (*tid, span.since, span.with)).collect();
         raw.extend(away.into_iter().map(|(tid, since, away)| self.open(at, at.names.key(tid), since, away)));
         let own = OwnWakes::of(&raw);
-        raw.into_iter().map(|wait| wait.judge(at, &own)).collect()
+        let classes: Vec<WaitClass> = raw.iter().map(|wait| wait.class(&own)).collect();
+        let requests = Requests::of(&raw, &classes, &own, &self.brief);
+        let judge = |(wait, class): (Raw, WaitClass)| {
+            let class = requests.class(&wait, class, &own);
+            wait.judged(at, class)
+        };
+        raw.into_iter().zip(classes).map(judge).collect()
     }
 
     /// Creates a wait without its end.
@@ -244,12 +259,14 @@ impl BlockedTime {
         let is_told = matches!(sleeper.spot, Spot::Told(_));
         let judged = (thread, if facts.is_broken || is_told { facts.call.clone() } else { facts.place(&line) });
         let (end, waker) = (WaitEnd::Open, ("none yet".into(), "".into()));
-        let (cause, by, own_waker, stats, under_way) = (None, None, None, Stats::default(), None);
-        Raw { thread, sleeper, line, judged, facts, end, cause, waker, own_waker, by, stats, under_way }
+        let (is_connection, cause, by, own_waker, stats, under_way) =
+            (false, None, None, None, Stats::default(), None);
+        Raw { thread, sleeper, line, judged, facts, end, is_connection, cause, waker, own_waker, by, stats, under_way }
     }
 
     fn ended(&mut self, at: &Moment<'_>, place: &WokenSleep, stats: &Stats) -> Raw {
         let cause = self.causes.cause(at, place.waker, place.by);
+        let is_connection = self.causes.connects(at, place.by);
         let by = matches!(cause, Cause::Task { .. }).then_some(place.by);
         let stack = by.map(|by| self.labels.line(at, by)).unwrap_or_default();
         // For a thread of the same program, its own name is more useful than the program's.
@@ -265,6 +282,7 @@ impl BlockedTime {
         };
         Raw {
             end,
+            is_connection,
             cause: Some(cause),
             waker,
             own_waker,
@@ -289,21 +307,26 @@ impl Raw {
         Some((self.sleeper.program.filter(|_| is_known)?, self.facts.place(&self.line)))
     }
 
-    fn judge(self, at: &Moment<'_>, own: &OwnWakes) -> Wait {
+    /// Returns the class by the wait's own end.
+    fn class(&self, own: &OwnWakes) -> WaitClass {
         let place = WaitPlace {
-            has_own_wakers: own.may_concern(&self),
+            has_own_wakers: own.may_concern(self),
             is_broken: self.facts.is_broken,
             is_of_timer: self.facts.is_of_timer,
-            is_idle_worker: own.is_idle_worker(&self),
+            is_idle_worker: own.is_idle_worker(self),
         };
         let is_of_kernel = self.sleeper.is_of_kernel && self.facts.is_of_kernel;
+        WaitClass::of(self.sleeper.sleep, is_of_kernel, self.end, place)
+    }
+
+    fn judged(self, at: &Moment<'_>, class: WaitClass) -> Wait {
         Wait {
             thread: self.thread,
             comm: at.program(self.thread),
             spot: self.sleeper.spot,
             line: self.line,
             sleep: self.sleeper.sleep,
-            class: WaitClass::of(self.sleeper.sleep, is_of_kernel, self.end, place),
+            class,
             cause: self.cause,
             waker: self.waker,
             by: self.by,

@@ -1,0 +1,96 @@
+//! Waits outside of requests. A thread that receives messages serves requests, so its other waits delay a request. The
+//! threads of a pool get work from threads of the program: their waits for work look like waits for a lock.
+
+use std::sync::Arc;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::{OwnWakes, ProgramPlace, Raw};
+use crate::units::kit::ThreadKey;
+use crate::units::kit::waits::classes::{WaitClass, WaitEnd};
+
+/// Waits within requests count only from this fraction of the unknown waits on: a batch program may have a thread that
+/// serves its figures.
+const FEW_OF: u64 = 20;
+
+/// The threads of programs that serve requests.
+#[derive(Debug, Default)]
+pub(super) struct Requests {
+    /// The threads that a message or a connection from outside of the program woke.
+    receivers: FxHashSet<ThreadKey>,
+    /// The receivers that did not only accept connections.
+    readers: FxHashSet<ThreadKey>,
+    /// The places in which a receiver woke a thread that receives no messages itself.
+    handed: FxHashMap<ThreadKey, FxHashSet<Arc<str>>>,
+    /// The places of unknown waits of receivers: threads wait there within requests.
+    within: FxHashSet<ProgramPlace>,
+    /// The threads that began and ended: each may have served a request without a sleep before it.
+    brief: FxHashSet<i32>,
+    /// The time of each program's unknown waits: within requests, and all.
+    times: FxHashMap<i32, [u64; 2]>,
+}
+
+impl Requests {
+    pub(super) fn of(raw: &[Raw], classes: &[WaitClass], own: &OwnWakes, brief: &FxHashSet<i32>) -> Self {
+        let mut requests = Self { brief: brief.clone(), ..Self::default() };
+        for wait in raw.iter().filter(|wait| wait.end == WaitEnd::Message) {
+            requests.receivers.insert(wait.thread);
+            if !wait.is_connection {
+                requests.readers.insert(wait.thread);
+            }
+        }
+        for wait in raw.iter().filter(|wait| !requests.receivers.contains(&wait.thread)) {
+            let (Some(waker), Some(place)) = (wait.own_waker, wait.place()) else { continue };
+            if requests.receivers.contains(&waker) && !own.is_waiter(&place, waker) {
+                requests.handed.entry(wait.thread).or_default().insert(place.1);
+            }
+        }
+        for (wait, class) in raw.iter().zip(classes) {
+            if is_unknown(*class) && requests.receivers.contains(&wait.thread) {
+                requests.within.extend(wait.place());
+            }
+        }
+        for (wait, class) in raw.iter().zip(classes) {
+            let Some(program) = wait.sleeper.program.filter(|_| is_unknown(*class)) else { continue };
+            let is_within = !requests.is_outside(wait, own);
+            let [within, all] = requests.times.entry(program).or_default();
+            *all += wait.stats.sum;
+            *within += if is_within { wait.stats.sum } else { 0 };
+        }
+        requests
+    }
+
+    /// Returns the class of a wait that has another one by its own end.
+    pub(super) fn class(&self, wait: &Raw, class: WaitClass, own: &OwnWakes) -> WaitClass {
+        let serves = |program: i32| self.times.get(&program).is_some_and(|[within, all]| within * FEW_OF > *all);
+        let is_below = is_unknown(class) && wait.sleeper.program.is_some_and(serves) && self.is_outside(wait, own);
+        if is_below { WaitClass::Outside } else { class }
+    }
+
+    fn is_outside(&self, wait: &Raw, own: &OwnWakes) -> bool {
+        if self.receivers.contains(&wait.thread) {
+            return self.waits_for_connections(wait, own);
+        }
+        if self.brief.contains(&wait.thread.tid) {
+            return false;
+        }
+        if wait.place().is_some_and(|place| self.within.contains(&place)) {
+            return self.waits_for_connections(wait, own);
+        }
+        // A thread that gets its requests from another one waits for them in that place, and serves them elsewhere.
+        let Some(handed) = self.handed.get(&wait.thread) else { return true };
+        wait.place().is_none_or(|(_, place)| handed.contains(&place))
+    }
+
+    /// Returns whether only threads that accept connections end the waits in this place, and do not wait there.
+    fn waits_for_connections(&self, wait: &Raw, own: &OwnWakes) -> bool {
+        let accepts = |waker: &ThreadKey| self.receivers.contains(waker) && !self.readers.contains(waker);
+        let Some(place) = wait.place() else { return wait.own_waker.as_ref().is_some_and(accepts) };
+        let Some((_, wakers)) = own.by_program.get(&place) else { return false };
+        wakers.iter().all(|waker| accepts(waker) && !own.is_waiter(&place, *waker)) && !wakers.is_empty()
+    }
+}
+
+fn is_unknown(class: WaitClass) -> bool {
+    matches!(class, WaitClass::EachOther | WaitClass::Broken)
+}

@@ -429,20 +429,20 @@ fn waits_within_requests_come_before_those_of_pools() {
             let place = stack.split(" < ").find(|name| ["wait_for_tasks", "lock_wait", "cache"].contains(name));
             (place.unwrap_or_default().to_owned(), text(blocked, at, "class"))
         };
-        let graph = rows(blocked).ordered_by;
-        ((0..rest.row).map(row).collect::<Vec<_>>(), graph.is_some())
+        let is_ordered = rows(blocked).ordered_by.is_some();
+        ((0..rest.row).map(row).collect::<Vec<_>>(), is_ordered)
     };
     let row = |place: &str, class: &str| (place.to_owned(), class.to_owned());
     let [pool, lock, park] = ["wait_for_tasks", "lock_wait", "cache"].map(|place| move |class| row(place, class));
     assert_eq!(
-        classes(true, 3, 40),
+        classes(true, 2, 40),
         (vec![lock(EACH_OTHER), pool(OUTSIDE), park(OUTSIDE)], false),
         "the threads of the connections serve requests"
     );
     // Without a message from outside, no thread is known to serve requests: waits are in order of their times.
-    assert_eq!(classes(false, 3, 40).0, [pool(EACH_OTHER), park(EACH_OTHER), lock(EACH_OTHER)]);
+    assert_eq!(classes(false, 2, 40).0, [pool(EACH_OTHER), park(EACH_OTHER), lock(EACH_OTHER)]);
     // A thread that answers questions about a batch program does not put the others' waits below its own short ones.
-    assert_eq!(classes(true, 3, 4).0[0], pool(EACH_OTHER));
+    assert_eq!(classes(true, 2, 4).0[0], pool(EACH_OTHER));
 }
 
 /// A worker that gets requests from the thread that receives them serves them outside of the place where it waits for

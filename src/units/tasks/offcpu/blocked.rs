@@ -13,7 +13,7 @@ use crate::units::kit::waits::sched::{self, SchedReader, SchedSwitch, Wakeup};
 use crate::units::kit::{Programs, TaskWaker, WakerReader, WakerStacks};
 
 use crate::units::tasks::locks::joined_by;
-use waits::{Places, Spot, WokenSleep};
+use waits::{Places, Receivers, Spot, WokenSleep};
 
 /// A sleep that has started.
 #[derive(Clone, Copy, Debug)]
@@ -56,6 +56,7 @@ pub(crate) struct BlockedTime {
     slept_in: StackLabels,
     causes: WakerStacks,
     pub(crate) places: Places,
+    receivers: Receivers,
     /// The threads that began since the first record, and those of them that ended in the interval.
     born: FxHashSet<i32>,
     brief: FxHashSet<i32>,

@@ -18,7 +18,8 @@ use crate::units::kit::waits::wakers::Cause;
 
 use super::spot_facts::SpotFacts;
 use super::{Away, BlockedTime};
-use requests::Requests;
+pub(crate) use requests::Receivers;
+use requests::{Requests, add_receivers};
 
 /// A blocked task and its place by name; also used for wakers.
 pub(crate) type SiteName = (Arc<str>, Arc<str>);
@@ -206,6 +207,12 @@ impl OwnWakes {
             })
     }
 
+    /// Returns whether such threads of the program end all waits in a place, and do not wait there themselves.
+    fn are_woken_by(&self, place: &ProgramPlace, is_such: impl Fn(&ThreadKey) -> bool) -> bool {
+        let wakers = self.by_program.get(place).map(|(_, wakers)| wakers).filter(|wakers| !wakers.is_empty());
+        wakers.is_some_and(|wakers| wakers.iter().all(|waker| is_such(waker) && !self.is_waiter(place, *waker)))
+    }
+
     /// Returns whether a thread waits in a place.
     fn is_waiter(&self, place: &ProgramPlace, thread: ThreadKey) -> bool {
         self.waiters.get(place).is_some_and(|waiters| waiters.contains(&thread))
@@ -240,8 +247,9 @@ impl BlockedTime {
         let away: Vec<(i32, u64, Away)> = self.away.iter().map(|(tid, span)| (*tid, span.since, span.with)).collect();
         raw.extend(away.into_iter().map(|(tid, since, away)| self.open(at, at.names.key(tid), since, away)));
         let own = OwnWakes::of(&raw);
+        add_receivers(&mut self.receivers, &raw);
         let classes: Vec<WaitClass> = raw.iter().map(|wait| wait.class(&own)).collect();
-        let requests = Requests::of(&raw, &classes, &own, &self.brief);
+        let requests = Requests::of(&raw, &classes, &own, &self.receivers, &self.brief);
         let judge = |(wait, class): (Raw, WaitClass)| {
             let class = requests.class(&wait, class, &own);
             wait.judged(at, class)

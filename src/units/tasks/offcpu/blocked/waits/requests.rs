@@ -13,14 +13,28 @@ use crate::units::kit::waits::classes::{WaitClass, WaitEnd};
 /// serves its figures.
 const FEW_OF: u64 = 20;
 
+/// The threads that a message or a connection from outside of the program woke, since the first record; `true` if not
+/// all were connections.
+pub(crate) type Receivers = FxHashMap<ThreadKey, bool>;
+
+/// Limit of receivers.
+const MOST_RECEIVERS: usize = 1 << 17;
+
+/// Adds the receivers among threads with these waits.
+pub(super) fn add_receivers(receivers: &mut Receivers, raw: &[Raw]) {
+    if receivers.len() >= MOST_RECEIVERS {
+        receivers.clear();
+    }
+    for wait in raw.iter().filter(|wait| wait.end == WaitEnd::Message) {
+        *receivers.entry(wait.thread).or_default() |= !wait.is_connection;
+    }
+}
+
 /// The threads of programs that serve requests.
 #[derive(Debug, Default)]
 pub(super) struct Requests {
-    /// The threads that a message or a connection from outside of the program woke.
-    receivers: FxHashSet<ThreadKey>,
-    /// The receivers that did not only accept connections.
-    readers: FxHashSet<ThreadKey>,
-    /// The places in which a receiver woke a thread that receives no messages itself.
+    receivers: Receivers,
+    /// The places in which only receivers wake a thread that receives no messages itself.
     handed: FxHashMap<ThreadKey, FxHashSet<Arc<str>>>,
     /// The places of unknown waits of receivers: threads wait there within requests.
     within: FxHashSet<ProgramPlace>,
@@ -31,22 +45,22 @@ pub(super) struct Requests {
 }
 
 impl Requests {
-    pub(super) fn of(raw: &[Raw], classes: &[WaitClass], own: &OwnWakes, brief: &FxHashSet<i32>) -> Self {
-        let mut requests = Self { brief: brief.clone(), ..Self::default() };
-        for wait in raw.iter().filter(|wait| wait.end == WaitEnd::Message) {
-            requests.receivers.insert(wait.thread);
-            if !wait.is_connection {
-                requests.readers.insert(wait.thread);
-            }
-        }
-        for wait in raw.iter().filter(|wait| !requests.receivers.contains(&wait.thread)) {
-            let (Some(waker), Some(place)) = (wait.own_waker, wait.place()) else { continue };
-            if requests.receivers.contains(&waker) && !own.is_waiter(&place, waker) {
+    pub(super) fn of(
+        raw: &[Raw],
+        classes: &[WaitClass],
+        own: &OwnWakes,
+        receivers: &Receivers,
+        brief: &FxHashSet<i32>,
+    ) -> Self {
+        let mut requests = Self { receivers: receivers.clone(), brief: brief.clone(), ..Self::default() };
+        for wait in raw.iter().filter(|wait| !receivers.contains_key(&wait.thread)) {
+            let Some(place) = wait.place().filter(|_| wait.own_waker.is_some()) else { continue };
+            if own.are_woken_by(&place, |waker| receivers.contains_key(waker)) {
                 requests.handed.entry(wait.thread).or_default().insert(place.1);
             }
         }
         for (wait, class) in raw.iter().zip(classes) {
-            if is_unknown(*class) && requests.receivers.contains(&wait.thread) {
+            if is_unknown(*class) && receivers.contains_key(&wait.thread) {
                 requests.within.extend(wait.place());
             }
         }
@@ -68,7 +82,7 @@ impl Requests {
     }
 
     fn is_outside(&self, wait: &Raw, own: &OwnWakes) -> bool {
-        if self.receivers.contains(&wait.thread) {
+        if self.receivers.contains_key(&wait.thread) {
             return self.waits_for_connections(wait, own);
         }
         if self.brief.contains(&wait.thread.tid) {
@@ -84,10 +98,9 @@ impl Requests {
 
     /// Returns whether only threads that accept connections end the waits in this place, and do not wait there.
     fn waits_for_connections(&self, wait: &Raw, own: &OwnWakes) -> bool {
-        let accepts = |waker: &ThreadKey| self.receivers.contains(waker) && !self.readers.contains(waker);
+        let accepts = |waker: &ThreadKey| self.receivers.get(waker) == Some(&false);
         let Some(place) = wait.place() else { return wait.own_waker.as_ref().is_some_and(accepts) };
-        let Some((_, wakers)) = own.by_program.get(&place) else { return false };
-        wakers.iter().all(|waker| accepts(waker) && !own.is_waiter(&place, *waker)) && !wakers.is_empty()
+        own.are_woken_by(&place, accepts)
     }
 }
 

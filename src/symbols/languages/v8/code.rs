@@ -50,7 +50,7 @@ pub(super) fn inlined(
         owner = layout.field(owner, 8, memory)?;
     }
     (owner == shared).then_some(())?;
-    let offset = place.address.checked_sub(field(layout.code.start)?)?;
+    let offset = place.address.checked_sub(start_of(code, layout, memory)?)?;
     let table = bytes_of(field(layout.code.positions)?, layout, memory)?;
     if table.is_empty() && layout.code.has_translations {
         let found = translated(code, place, layout, memory).filter(|found| found.last() == Some(&shared))?;
@@ -83,7 +83,7 @@ fn translated(code: u64, place: CodePlace, layout: &V8Layout, memory: &impl Proc
     const EXITS: u64 = 12;
     let field = |offset: u8| layout.field(code, offset.into(), memory);
     let element = |array: u64, index: u64| layout.field(array, 16 + 8 * index, memory);
-    let (start, size) = (field(layout.code.start)?, field(layout.code.size)? as u32);
+    let (start, size) = (start_of(code, layout, memory)?, field(layout.code.size)? as u32);
     let at = start.checked_add(size.into())?;
     let mut head = [0; 16];
     memory.read(at, &mut head)?;
@@ -102,8 +102,16 @@ fn translated(code: u64, place: CodePlace, layout: &V8Layout, memory: &impl Proc
     functions.into_iter().rev().map(|function| Some(element(literals, function.into())? & !2)).collect()
 }
 
-/// Finds the code that has an address: its instructions follow an object that points to it. The map of all such objects
-/// of a process is the same: it is 0 until it is known.
+/// Returns where the instructions of code begin.
+fn start_of(code: u64, layout: &V8Layout, memory: &impl ProcessMemory) -> Option<u64> {
+    match layout.code.has_instructions {
+        true => code.checked_sub(1)?.checked_add(layout.code.start.into()),
+        false => layout.field(code, layout.code.start.into(), memory),
+    }
+}
+
+/// Finds the code that has an address: its instructions follow an object that points to it, or its own fields. The map
+/// of all such objects of a process is the same: it is 0 until it is known.
 fn find(address: u64, layout: &V8Layout, stream: &Cell<u64>, memory: &impl ProcessMemory) -> Option<u64> {
     let is_stream = |map: u64| match stream.get() {
         0 => {
@@ -123,9 +131,10 @@ fn find(address: u64, layout: &V8Layout, stream: &Cell<u64>, memory: &impl Proce
             if map & 3 != 1 || !is_stream(map) {
                 continue;
             }
-            let code = memory.word(page + 8 * i as u64 + 8)?;
+            let object = page + 8 * i as u64;
+            let code = if layout.code.has_instructions { object + 1 } else { memory.word(object + 8)? };
             if layout.kind(code, memory) == Some(layout.types.code) {
-                let start = layout.field(code, layout.code.start.into(), memory)?;
+                let start = start_of(code, layout, memory)?;
                 let size = layout.field(code, layout.code.size.into(), memory)? as u32;
                 stream.set(map);
                 return (address.checked_sub(start)? < size.into()).then_some(code);

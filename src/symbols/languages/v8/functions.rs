@@ -12,8 +12,6 @@ use crate::record::interpreted::FunctionSource;
 use crate::symbols::languages::ProcessMemory;
 use crate::symbols::languages::code_names::FunctionLabel;
 
-/// Variables of a scope that have their names in it; with more of them, these are in a table.
-const NAMED_VARIABLES: u32 = 75;
 const MOST_VARIABLES: u32 = 1 << 16;
 /// Bits of a scope's flags: its own class is a variable; the function's name is one, or its inferred name is there.
 const SCOPE_KIND: u32 = 15;
@@ -106,7 +104,7 @@ impl V8Layout {
         let variables = number(word(2)?).filter(|n| *n <= MOST_VARIABLES)?;
         // The kinds of scopes begin elsewhere since positions are in front.
         let is_module = flags & SCOPE_KIND == if head == 3 { 3 } else { 5 };
-        let names = if variables < NAMED_VARIABLES { variables } else { 1 };
+        let names = if variables < self.named_variables { variables } else { 1 };
         let mut at = head + u64::from(is_module) + u64::from(names) + u64::from(variables);
         at += u64::from(flags & HAS_CLASS != 0);
         let mut name = None;

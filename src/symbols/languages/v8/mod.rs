@@ -138,7 +138,7 @@ pub(super) fn read_untrusted(bytes: &[u8]) {
     let Some(words) = bytes.first_chunk::<16>() else { return };
     let address = u64::from_le_bytes([words[0], words[1], 0, 0, 0, 0, 0, 0]);
     let code = u64::from_le_bytes([words[2], words[3], 0, 0, 0, 0, 0, 0]);
-    for layout in [V8Layout::of_11(), V8Layout::of_13()] {
+    for layout in [V8Layout::of_10(), V8Layout::of_11(), V8Layout::of_13()] {
         let hash = memory.word(address).zip(memory.word(address + 8)).map_or(0, |(a, b)| code_hash(address, [a, b]));
         let place = CodePlace { address, is_sampled: words[4] % 2 == 0, hash };
         let cookie = layout.cookie(code, &memory).unwrap_or(0);

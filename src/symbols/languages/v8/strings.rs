@@ -46,7 +46,7 @@ impl V8Layout {
         while let Some(part) = rest.pop() {
             parts += 1;
             match self.kind(part, memory)? {
-                kind if kind >= 128 || parts > PARTS => return None,
+                kind if kind >= self.types.no_string || parts > PARTS => return None,
                 kind if kind & 7 == 1 => {
                     rest.push(self.field(part, 24, memory)?);
                     rest.push(self.field(part, 16, memory)?);
@@ -94,7 +94,7 @@ impl V8Layout {
     fn flat_within(&self, steps: u8, mut object: u64, memory: &impl ProcessMemory) -> Option<Flat> {
         for left in (0..steps).rev() {
             let kind = self.kind(object, memory)?;
-            (kind < 128).then_some(())?;
+            (kind < self.types.no_string).then_some(())?;
             let len = (self.field(object, 8, memory)? >> 32) as u32;
             let is_wide = kind & 8 == 0;
             let at = match kind & 7 {

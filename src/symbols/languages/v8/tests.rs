@@ -12,7 +12,7 @@ use crate::symbols::bytes::Bytes;
 use crate::symbols::languages::code_names::FunctionPlace;
 
 /// Where code is, and how long.
-const CODE: u64 = 0x7f00_0000_0040;
+const CODE: u64 = 0x7f00_0000_00c0;
 const CODE_LEN: u32 = 0x100;
 
 struct Heap {
@@ -71,7 +71,8 @@ impl Heap {
     /// Adds the shared part of a function that begins at a position, with so many variables.
     fn function(&mut self, script: u64, name: &str, inferred: &str, start: u64, variables: usize) -> u64 {
         let [name, inferred] = [name, inferred].map(|text| self.string(text));
-        let locals = vec![name; variables.min(if variables < 75 { variables } else { 1 })];
+        let named = variables < self.layout.named_variables as usize;
+        let locals = vec![name; if named { variables } else { 1 }];
         let infos = vec![smi(1); variables];
         let position = [smi(start), smi(start + 5)];
         // A function with its own name and an inferred one.
@@ -102,15 +103,23 @@ impl Heap {
         let data = self.object(175, &[&[smi(data.len() as u64)], &data[..]].concat());
         let positions = self.bytes(positions);
         let mut bytes = vec![0; 96];
-        let words = [(c.deoptimization, data), (c.positions, positions), (c.start, CODE), (c.flags, kind)];
-        for (at, word) in words {
+        let start = (!c.has_instructions).then_some((c.start, CODE));
+        let words = [(c.deoptimization, data), (c.positions, positions), (c.flags, kind)];
+        for (at, word) in words.into_iter().chain(start) {
             bytes[usize::from(at)..][..8].copy_from_slice(&word.to_le_bytes());
         }
         bytes[usize::from(c.size)..][..4].copy_from_slice(&CODE_LEN.to_le_bytes());
         bytes[..8].copy_from_slice(&map_of(self.layout.types.code).to_le_bytes());
         self.next += 0x1000;
-        self.pieces.insert(self.next, bytes);
         let mut page = vec![0x90; 4096];
+        if c.has_instructions {
+            let own = (CODE - u64::from(c.start)) as usize % 4096;
+            page[own..][..usize::from(c.start)].fill(0);
+            page[own..][..bytes.len()].copy_from_slice(&bytes);
+            self.pieces.insert(CODE / 4096 * 4096, page);
+            return;
+        }
+        self.pieces.insert(self.next, bytes);
         let stream = (CODE - 0x20) as usize % 4096;
         page[stream..][..8].copy_from_slice(&map_of(self.layout.types.stream).to_le_bytes());
         page[stream + 8..][..8].copy_from_slice(&(self.next + 1).to_le_bytes());
@@ -156,13 +165,13 @@ fn smi(number: u64) -> u64 {
     number << 32
 }
 
-fn both() -> [V8Layout; 2] {
-    [V8Layout::of_11(), V8Layout::of_13()]
+fn all() -> [V8Layout; 4] {
+    [V8Layout::of_9(), V8Layout::of_10(), V8Layout::of_11(), V8Layout::of_13()]
 }
 
 #[test]
 fn functions_have_names_files_and_lines() {
-    for layout in both() {
+    for layout in all() {
         for (name, inferred, variables, has_lines, expected) in [
             ("spin", "", 0, true, "spin /srv/shop.js:3"),
             ("spin", "other", 29, false, "spin /srv/shop.js:3"),
@@ -189,7 +198,7 @@ fn functions_have_names_files_and_lines() {
 
 #[test]
 fn damaged_scopes_give_no_names() {
-    for layout in both() {
+    for layout in all() {
         let mut heap = Heap::new(layout);
         let script = heap.script(true);
         // The name is not a string, the variables are too many, and the scope is of another type.
@@ -242,7 +251,7 @@ fn positions_lead_to_the_last_inlined_call() {
 
 #[test]
 fn inlined_functions_are_frames() {
-    for layout in both() {
+    for layout in all() {
         let made = |owner_is_other: bool, kind: u64| {
             let mut heap = Heap::new(layout);
             let script = heap.script(true);
@@ -331,10 +340,15 @@ fn the_program_of_this_machine_is_recognized() {
     let Ok(bytes) = std::fs::read("/usr/bin/node").map(Bytes::from) else { return };
     let program = ElfProgram::of(&bytes).expect("a program");
     let Some((version, file)) = V8File::of(&program, &bytes) else { return };
-    if (11..=13).contains(&version.0) {
+    let known = match version {
+        (9, 4) => Some(V8Layout::of_9()),
+        (10, 2) => Some(V8Layout::of_10()),
+        (11, _) => Some(V8Layout::of_11()),
+        _ => None,
+    };
+    if let Some(known) = known {
         let layout = file.expect("supported").layout;
-        let known = if version.0 == 11 { V8Layout::of_11() } else { layout };
-        assert_eq!((layout.engine.shared, layout.code), (known.engine.shared, known.code));
+        assert_eq!((layout.engine, layout.code), (known.engine, known.code));
     }
 }
 

@@ -25,6 +25,11 @@ pub(crate) enum Rule {
     Signal(i64),
     /// Kind 5: the first function of a thread, which has no caller.
     End,
+    /// Kind 31: a function of Go that calls another one on another stack (x86-64). 0: its frame has the frame pointer, with
+    /// the caller's at CFA-16. Otherwise, this many bytes above sp is the goroutine; n/8 in 16 bits. The return address is
+    /// as far below the end of the goroutine's stack as the word before it says; without a goroutine, at the address that
+    /// the word is.
+    GoCall(i64),
     /// Kind 15: a table row that no rule can express.
     Unsupported,
     Frame {
@@ -90,6 +95,7 @@ impl Rule {
             Self::Stub(from) => (3, from, 0),
             Self::Signal(above) => (4, 0, u16::try_from(whole_words(above)?).ok()?),
             Self::End => (5, 0, 0),
+            Self::GoCall(at) => (31, if at == 0 { 0xfe } else { 0 }, u16::try_from(whole_words(at)?).ok()?),
             Self::Unsupported => (15, 0, 0),
             Self::Frame { cfa, saved, caller } => {
                 let own = caller;
@@ -133,6 +139,7 @@ impl Rule {
             3 => return Self::Stub(saved),
             4 => return Self::Signal(plain),
             5 => return Self::End,
+            31 => return Self::GoCall(plain),
             1 => (Cfa::Sp(plain), Caller::OnTop),
             2 => (Cfa::Fp(plain), Caller::OnTop),
             6 => (Cfa::AtSp(signed, i64::from(upper) * WORD), Caller::OnTop),
@@ -249,6 +256,7 @@ mod tests {
             assert_eq!(Rule::of(rule.bits()), if fits { rule } else { Rule::Unsupported }, "{rule:?}");
         }
         assert_eq!(Rule::End.from(0x1234), 0x5_0000_1234);
+        assert_eq!([0, 0x30].map(|at| Rule::of(Rule::GoCall(at).bits())), [0, 0x30].map(Rule::GoCall));
     }
 
     proptest! {

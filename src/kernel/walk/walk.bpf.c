@@ -376,6 +376,8 @@ struct state {
 /* As K_SP, and so many times half a MiB more. */
 #define K_SP_WIDE 16
 #define K_SP_WIDEST 26
+/* Another stack is left for that of a goroutine of Go. */
+#define K_GO_CALL 31
 
 struct map DATA("maps") states = { PERCPU_ARRAY, 4, sizeof(struct state), 4, 0, 0 };
 struct map DATA("maps") spaces = { HASH, 4, sizeof(struct space), 1 << 15, 0, 0 };
@@ -680,6 +682,21 @@ INLINE long by_rule(struct state *s, u32 rule, u64 fresh)
 	else if (kind == K_STUB) {
 		cfa = s->sp + word + ((s->pc & 15) >= (u8)(rule >> 8) ? word : 0);
 		saved = 0;
+	} else if (kind == K_GO_CALL) {
+		cfa = s->fp + 16;
+		if (n) {
+			/* How far below the end of its stack, and the goroutine; or where, and none. */
+			if (get(s, s->sp + n - 8, 16))
+				return end(s, FAULT);
+			cfa = s->pair[0] + 8;
+			if (s->pair[1]) {
+				if (get(s, s->pair[1] + 8, 8))
+					return end(s, FAULT);
+				cfa = s->pair[0] - cfa + 16;
+			}
+		}
+		/* It may be on either side. */
+		s->sp = 0;
 	}
 	else
 		return end(s, UNSUPPORTED);

@@ -35,6 +35,11 @@ const FIRST: u8 = 1;
 const OTHER_STACK: u8 = 2;
 /// The functions that the kernel enters for a signal. They have a caller, but its table does not lead to it.
 const SIGNAL: &[u8] = b"runtime.sig";
+/// The names of the functions that call C, and Go, on the thread's stack, and the one that leaves a goroutine for the
+/// scheduler.
+const STACK_CALLS: [&[u8]; 4] =
+    [b"runtime.asmcgocall", b"runtime.asmcgocall.abi0", b"runtime.systemstack", b"runtime.systemstack.abi0"];
+const SCHEDULER_CALL: &[u8] = b"runtime.mcall";
 /// The function that signal handlers return to, at its first instruction.
 const SIGNAL_RETURN: &[u8] = b"runtime.sigreturn";
 
@@ -120,6 +125,9 @@ pub(crate) enum GoFrame {
     Signal,
     /// It has no caller.
     First,
+    /// On another stack: this many bytes above the stack pointer is the goroutine, and in the word before it how far
+    /// below the end of the goroutine's stack the return address is. 0: by the frame pointer.
+    OtherStack(u8),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -349,6 +357,13 @@ impl GoTable {
             let (first, depths) = self.frames(function).unwrap_or((GoFrame::Pointed, None));
             parts.clear();
             parts.push((start, first));
+            if self.flags(function).is_some_and(|flags| flags & OTHER_STACK != 0)
+                && self.described(function, 0).is_some_and(|name| STACK_CALLS.contains(&self.text_at(self.names, name)))
+                && let Some(own) = self.code(start, end).and_then(|code| calls::parts(code, start))
+            {
+                add(start, end, &own);
+                continue;
+            }
             let mut from = start;
             for (depth, upto) in depths.into_iter().flatten() {
                 let own = if depth == 0 { GoFrame::OnTop } else { GoFrame::Pointed };
@@ -374,16 +389,28 @@ impl GoTable {
     /// Returns how a function's caller is found, or the bytes on the stack below its return address, each with the offset
     /// where it ends.
     fn frames(&self, function: usize) -> Option<(GoFrame, Option<impl Iterator<Item = (i64, u64)>>)> {
-        let flags = *self.bytes.get(self.kinds(function)?.checked_add(1)?)?;
+        let flags = self.flags(function)?;
         let (table, name) = (self.described(function, 3)?, self.text_at(self.names, self.described(function, 0)?));
         let is_entered = name.starts_with(SIGNAL);
         let frame = match flags & FIRST != 0 {
             _ if name.starts_with(SIGNAL_RETURN) => GoFrame::Signal,
             true if !is_entered => GoFrame::First,
+            // Another thread may execute the goroutine meanwhile. Since Go 1.21, its frame pointer is cleared.
+            _ if flags & OTHER_STACK != 0 && name == SCHEDULER_CALL => GoFrame::First,
             _ => GoFrame::Pointed,
         };
         let has_table = table != 0 && flags & (FIRST | OTHER_STACK) == 0 && !is_entered;
         Some((frame, has_table.then(|| self.changes(table))))
+    }
+
+    fn flags(&self, function: usize) -> Option<u8> {
+        self.bytes.get(self.kinds(function)?.checked_add(1)?).copied()
+    }
+
+    /// Returns the code between two linked addresses.
+    fn code(&self, start: u64, end: u64) -> Option<&[u8]> {
+        let at = usize::try_from(self.segments.to_offset(start)?).ok()?;
+        self.bytes.get(at..at.checked_add(usize::try_from(end.checked_sub(start)?).ok()?)?)
     }
 
     /// Returns the part of the file that [`Self::each_function`] depends on.
@@ -445,6 +472,7 @@ impl GoTable {
     }
 }
 
+mod calls;
 mod module;
 
 #[cfg(test)]

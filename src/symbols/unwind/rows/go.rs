@@ -18,7 +18,7 @@ pub(super) fn table(program: &ElfProgram<'_>, bytes: &Bytes) -> Option<GoTable> 
 
 /// Adds the code of Go that has no frame: the start and the end of functions, and whole functions that call no others.
 /// There the frame pointer is the caller's, and leads to the caller's caller. Also adds the functions that begin a stack,
-/// because frames below them are not Go's. Other code of Go stays a gap.
+/// because frames below them are not Go's, and the one that calls C on another stack. Other code of Go stays a gap.
 pub(super) fn add(table: &GoTable, base: u64, found: &mut Found) {
     let on_top = Rule::Frame { cfa: Cfa::Sp(8), saved: Saved::Same, caller: Caller::OnTop };
     let mut rules = Vec::new();
@@ -30,6 +30,7 @@ pub(super) fn add(table: &GoTable, base: u64, found: &mut Found) {
                 GoFrame::OnTop => on_top,
                 GoFrame::Signal => Rule::Signal(0),
                 GoFrame::First => Rule::End,
+                GoFrame::OtherStack(at) => Rule::GoCall((*at).into()),
             };
             rules.extend(from.checked_sub(base).map(|from| (rule, from)));
         }

@@ -161,7 +161,7 @@ fn traced(path: &std::path::Path, with_symbols: bool) -> (u64, u64, Vec<(u64, Ru
     let (mut found, mut differ) = (0, Vec::new());
     for (at, claim) in tracer.claimed.iter().filter(|(at, _)| !tracer.disputed.contains(at)) {
         match table.rule(*at) {
-            Rule::Gap | Rule::Unsupported | Rule::Stub(_) | Rule::Signal(_) | Rule::End => {}
+            Rule::Gap | Rule::Unsupported | Rule::Stub(_) | Rule::Signal(_) | Rule::End | Rule::GoCall(_) => {}
             theirs if same(claim.state.rule(), theirs) => found += u64::from(claim.len),
             theirs => differ.push((*at, claim.state.rule(), theirs)),
         }

@@ -91,7 +91,7 @@ impl HostWatch {
     /// Follows the processes of the session's target and of the view, which have figures even if others have larger ones.
     fn follow(&mut self, target: &[i32], viewed: &[i32]) {
         self.quotas.follow(target.to_vec());
-        self.resources.follow([target, viewed].concat());
+        self.resources.follow(target, viewed);
     }
 
     /// Reads /proc/stat.

@@ -11,7 +11,7 @@ use crate::panel::row_order::arrange;
 use crate::session::machine::resources::keyed;
 use crate::source::containers::Reader;
 
-use super::quotas::group_name;
+use super::quotas::{TargetGroups, group_name};
 
 /// The limit of groups, and the share of its limit in percent from which a group is reported.
 const MAX: usize = 500;
@@ -22,6 +22,10 @@ const NEAR: f64 = 80.0;
 pub struct MemoryGroup {
     /// Its container, pod or unit.
     pub(crate) name: Arc<str>,
+    /// Its path below the root of its hierarchy.
+    pub(crate) path: Arc<str>,
+    /// Whether processes of the session's target are in it; `None` without such processes.
+    pub(crate) of_target: Option<bool>,
     /// Memory in use without file pages that can be dropped, in percent of the limit.
     pub(crate) percent: f64,
     pub(crate) limit: u64,
@@ -35,10 +39,14 @@ pub(crate) struct MemoryLimits {
     trees: Vec<PathBuf>,
     reader: Reader,
     groups: HashMap<PathBuf, Group>,
+    /// The processes of the session's target.
+    target: Vec<i32>,
 }
 
 struct Group {
     name: Arc<str>,
+    path: Arc<str>,
+    of_target: Option<bool>,
     limit: u64,
     usage: ProcFile,
     stat: ProcFile,
@@ -80,7 +88,12 @@ impl MemoryLimits {
     }
 
     fn of(trees: Vec<PathBuf>, reader: Reader) -> Self {
-        Self { trees, reader, groups: HashMap::new() }
+        Self { trees, reader, groups: HashMap::new(), target: Vec::new() }
+    }
+
+    /// Distinguishes the groups of these processes from others.
+    pub(crate) fn follow(&mut self, target: Vec<i32>) {
+        self.target = target;
     }
 
     /// Finds the groups that have a limit now.
@@ -88,14 +101,19 @@ impl MemoryLimits {
         let all = self.trees.iter().flat_map(|tree| cgroup::below(tree));
         let found: Vec<_> = all.filter_map(|(name, dir)| Some((limit(&dir)?, name, dir))).take(MAX).collect();
         self.groups.retain(|dir, _| found.iter().any(|(.., known)| known == dir));
+        let target = TargetGroups::of(&self.target);
         for ((version, limit), name, dir) in found {
+            let path = format!("/{name}");
+            let of_target = target.are_in(&path);
             let file = |name: &str| ProcFile::new(dir.join(name), 4096);
             if let Some(group) = self.groups.get_mut(&dir) {
-                group.limit = limit;
+                (group.limit, group.of_target) = (limit, of_target);
                 continue;
             }
             let group = Group {
-                name: group_name(&mut self.reader, &format!("/{name}"), &dir),
+                name: group_name(&mut self.reader, &path, &dir),
+                path: path.into(),
+                of_target,
                 limit,
                 usage: file(version.usage),
                 stat: file("memory.stat"),
@@ -129,7 +147,8 @@ impl Group {
         let held = used.saturating_sub(inactive[1].max(inactive[0]));
         let percent = 100.0 * held as f64 / self.limit.max(1) as f64;
         let (hits, killed) = (hits.saturating_sub(before[0]), kills.saturating_sub(before[1]));
-        let group = MemoryGroup { name: self.name.clone(), percent, limit: self.limit, hits, killed };
+        let (name, path, of_target) = (self.name.clone(), self.path.clone(), self.of_target);
+        let group = MemoryGroup { name, path, of_target, percent, limit: self.limit, hits, killed };
         (percent >= NEAR || hits > 0 || killed > 0).then_some(group)
     }
 }
@@ -189,11 +208,21 @@ mod tests {
         let mut limits = MemoryLimits::of(vec![tree.path().to_owned()], Reader::below(disk.path().to_owned()));
         limits.find();
         assert_eq!(limits.groups.len(), 2);
-        let group =
-            |name: &str, percent, hits, killed| MemoryGroup { name: name.into(), percent, limit: 1000, hits, killed };
+        let group = |name: &str, percent, hits, killed| MemoryGroup {
+            name: name.into(),
+            path: format!("/{name}").into(),
+            percent,
+            limit: 1000,
+            hits,
+            killed,
+            of_target: None,
+        };
         assert_eq!(limits.read(), [group("two", 85.0, 0, 0)], "half of the other's memory can be dropped");
         v2("950\n", "max 5\noom_kill 1\n");
         v1("9\n");
         assert_eq!(limits.read(), [group("two", 85.0, 2, 1), group("one", 40.0, 2, 0)]);
+        limits.follow(vec![std::process::id() as i32]);
+        limits.find();
+        assert_eq!(limits.read()[0].of_target, Some(false), "this process is in none of them");
     }
 }

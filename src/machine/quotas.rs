@@ -26,6 +26,7 @@ pub struct Quotas {
 
 struct Group {
     name: Arc<str>,
+    path: Arc<str>,
     limit: &'static str,
     of_target: Option<bool>,
     file: ProcFile,
@@ -55,19 +56,16 @@ impl Quotas {
         let limited = all.filter_map(|(name, dir)| limit(&dir).map(|limit| (name, dir, limit)));
         let found: Vec<(String, PathBuf, &'static str)> = limited.take(MAX).collect();
         self.groups.retain(|name, _| found.iter().any(|(known, ..)| known == name));
-        let of_target: Vec<String> = self.target.iter().flat_map(|pid| cgroup::of_process(*pid)).collect();
-        // A group above the root of our namespace has no name here.
-        let is_visible = !of_target.iter().any(|path| path.starts_with("/.."));
+        let target = TargetGroups::of(&self.target);
         for (name, dir, limit) in found {
             let path = format!("/{name}");
-            let is_inside =
-                |of: &String| of.strip_prefix(&path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-            let is_of_target = (!self.target.is_empty() && is_visible).then(|| of_target.iter().any(is_inside));
+            let is_of_target = target.are_in(&path);
             if let Some(known) = self.groups.get_mut(&name) {
                 known.of_target = is_of_target;
             } else {
                 let group = Group {
                     name: group_name(&mut self.reader, &path, &dir),
+                    path: path.into(),
                     limit,
                     of_target: is_of_target,
                     file: ProcFile::new(dir.join("cpu.stat"), 512),
@@ -87,6 +85,7 @@ impl Quotas {
             let since = now.zip(before).and_then(|(now, before)| now.since(&before));
             list.extend(since.map(|(percent, kept)| ThrottledGroup {
                 name: group.name.clone(),
+                path: group.path.clone(),
                 percent,
                 ms: kept as f64 / 1e6 / seconds.max(1e-3),
                 file: group.limit,
@@ -95,6 +94,23 @@ impl Quotas {
         }
         arrange(&mut list, |a, b| b.percent.total_cmp(&a.percent).then_with(|| a.name.cmp(&b.name)));
         list
+    }
+}
+
+/// The cgroups of the processes of a session's target; `None` without such processes, or if a group has no name here
+/// because it is above the root of our namespace.
+pub(super) struct TargetGroups(Option<Vec<String>>);
+
+impl TargetGroups {
+    pub(super) fn of(target: &[i32]) -> Self {
+        let paths: Vec<String> = target.iter().flat_map(|pid| cgroup::of_process(*pid)).collect();
+        let is_visible = !paths.iter().any(|path| path.starts_with("/.."));
+        Self((!target.is_empty() && is_visible).then_some(paths))
+    }
+
+    /// Returns whether processes of the target are in a group or below it; `None` if unknown.
+    pub(super) fn are_in(&self, path: &str) -> Option<bool> {
+        Some(self.0.as_ref()?.iter().any(|of| cgroup::is_within(of, path)))
     }
 }
 
@@ -132,7 +148,7 @@ mod tests {
         let list = quotas.read(2.0);
         let told: Vec<_> = list.iter().map(|one| (one.name.to_string(), one.percent, one.ms)).collect();
         assert_eq!(told, [("batch".to_owned(), 90.0, 200.0), ("web.service".to_owned(), 40.0, 40.0)]);
-        assert_eq!((list[0].file, list[0].of_target), ("cpu.max", None));
+        assert_eq!((list[0].file, &*list[0].path, list[0].of_target), ("cpu.max", "/batch", None));
         std::fs::remove_file(tree.path().join("batch/cpu.max")).expect("removed");
         std::fs::write(tree.path().join("batch/cpu.cfs_quota_us"), "20000").expect("written");
         quotas.groups.clear();

@@ -208,9 +208,10 @@ impl ResourceWatch {
         }
     }
 
-    /// Follows processes, which have figures even if others have larger ones.
-    pub(crate) fn follow(&mut self, processes: Vec<i32>) {
-        self.processes.follow(processes);
+    /// Follows the processes of the session's target and of the view, which have figures even if others have larger ones.
+    pub(crate) fn follow(&mut self, target: &[i32], viewed: &[i32]) {
+        self.limits.follow(target.to_vec());
+        self.processes.follow([target, viewed].concat());
     }
 
     /// Finds cgroups with limits again.

@@ -79,6 +79,11 @@ fn groups_in(text: &str) -> Vec<String> {
     list.into_iter().map(|(_, path)| path.to_owned()).filter(|path| seen.insert(path.clone())).collect()
 }
 
+/// Returns whether a group is another one or below it, by their paths.
+pub(crate) fn is_within(path: &str, outer: &str) -> bool {
+    path.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
 /// Returns whether the hierarchy of perf events has groups below its root.
 pub fn has_groups() -> bool {
     tree().is_some_and(|root| has_below(&root))

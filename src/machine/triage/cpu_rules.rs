@@ -67,8 +67,7 @@ const LOCKED: f64 = 0.3;
 const LOOKS: u64 = 5;
 
 pub(super) fn throttled(totals: &Totals<'_>) -> Option<MachineFinding> {
-    let is_sampled = |name: &str| totals.sampled.iter().any(|one| one.container.as_deref() == Some(name));
-    let mine = |group: &ThrottledGroup| !totals.is_narrowed || group.of_target == Some(true) || is_sampled(&group.name);
+    let mine = |group: &ThrottledGroup| totals.is_selected(&group.name, &group.path, group.of_target);
     let groups = totals.throttled.iter().filter(|group| group.percent >= totals.limit(THROTTLED) && mine(group));
     let worst = groups.max_by(|a, b| a.percent.total_cmp(&b.percent))?;
     let figure = format!("{} throttled {:.0} % of periods", worst.name, worst.percent);

@@ -1,5 +1,6 @@
 //! Rules about memory.
 
+use crate::machine::memory_limits::MemoryGroup;
 use crate::panel::unit::{bytes, short};
 
 use super::totals::{ProcessTotal, ProgramUse, Totals};
@@ -29,23 +30,24 @@ const GROWTH_CPU: f64 = 0.3;
 const GROWTH_RUNNABLE: f64 = 0.8;
 
 pub(super) fn killed(totals: &Totals<'_>) -> Option<MachineFinding> {
-    let groups = totals.groups.values().find(|group| group.killed > 0);
-    let killed = totals.memory.killed;
-    if killed == 0 || totals.is_narrowed {
+    let is_selected = |group: &MemoryGroup| totals.is_selected(&group.name, &group.path, group.of_target);
+    let groups = || totals.groups.values().filter(|group| group.killed > 0 && is_selected(group));
+    let killed = if totals.is_narrowed { groups().map(|group| group.killed).sum() } else { totals.memory.killed };
+    if killed == 0 {
         return None;
     }
+    let group = groups().next();
     let figure = format!("{} killed for lack of memory", crate::lang::counted(killed, "process"));
     let finding = MachineFinding::new(Cause::Killed, Severity::Bad, 1.0, figure, Look::unit("kmemleak", None));
     let culprit =
-        groups.map_or_else(String::new, |group| format!("{} reached its limit of {}", group.name, bytes(group.limit)));
+        group.map_or_else(String::new, |group| format!("{} reached its limit of {}", group.name, bytes(group.limit)));
     Some(finding.by(culprit).shown_by("the kernel's log names them (dmesg)".to_owned()))
 }
 
 pub(super) fn limit(totals: &Totals<'_>) -> Option<MachineFinding> {
-    let mine =
-        |name: &str| !totals.is_narrowed || totals.sampled.iter().any(|one| one.container.as_deref() == Some(name));
     let near = 100.0 - (100.0 - NEAR) / totals.ease;
-    let near = totals.groups.values().filter(|group| group.percent >= near && mine(&group.name));
+    let is_selected = |group: &MemoryGroup| totals.is_selected(&group.name, &group.path, group.of_target);
+    let near = totals.groups.values().filter(|group| group.percent >= near && is_selected(group));
     let worst = near.max_by(|a, b| a.percent.total_cmp(&b.percent))?;
     let severity = if worst.hits > 0 { Severity::Bad } else { Severity::Look };
     let figure = format!("{} at {:.0} % of its limit", worst.name, worst.percent);

@@ -372,6 +372,8 @@ pub struct TriageInput<'a> {
     pub is_narrowed: bool,
     /// The processes of the session's target, with or without samples.
     pub target: &'a [i32],
+    /// The cgroups of the session's target, if it is groups or containers.
+    pub target_groups: &'a [String],
     /// The time that changes are against, on the same clock: without it, the same length before.
     pub baseline: Option<(u64, u64)>,
     /// The interrupts of each CPU's timer per second by this program's sampling clocks, for which others are not named.
@@ -390,6 +392,7 @@ impl<'a> TriageInput<'a> {
             processes: &[],
             is_narrowed: false,
             target: &[],
+            target_groups: &[],
             baseline: None,
             own_timer_hz: 0.0,
             before: &[],
@@ -411,8 +414,12 @@ impl<'a> TriageInput<'a> {
         let pids: Option<BTreeSet<i32>> = self
             .is_narrowed
             .then(|| self.processes.iter().map(|one| one.pid).chain(self.target.iter().copied()).collect());
-        let own_timer_hz = self.own_timer_hz;
-        Totals { own_timer_hz, ..Totals::of(&self.history.between(range), pids.as_ref(), self.processes) }
+        let (own_timer_hz, target_groups) = (self.own_timer_hz, self.target_groups);
+        Totals {
+            own_timer_hz,
+            target_groups,
+            ..Totals::of(&self.history.between(range), pids.as_ref(), self.processes)
+        }
     }
 }
 

@@ -41,7 +41,14 @@ fn process(pid: i32, comm: &str, set: impl Fn(&mut ProcessUse)) -> ProcessUse {
 
 /// A group that is throttled in 90 % of its periods.
 fn throttled() -> ThrottledGroup {
-    ThrottledGroup { name: "a".into(), percent: 90.0, ms: 500.0, file: "cpu.cfs_quota_us", of_target: None }
+    let path = "/docker/a".into();
+    ThrottledGroup { name: "a".into(), path, percent: 90.0, ms: 500.0, file: "cpu.cfs_quota_us", of_target: None }
+}
+
+/// A group that uses this percentage of its memory.
+fn full_group(percent: f64) -> MemoryGroup {
+    let (name, path) = ("cart".into(), "/docker/7d9".into());
+    MemoryGroup { name, path, percent, limit: 1 << 30, ..MemoryGroup::default() }
 }
 
 /// Seconds that end at 1, 2, 3…
@@ -208,7 +215,7 @@ fn large_requests_for_which_no_process_waits_are_not_slow() {
 fn memory_that_is_short() {
     let found = only(Cause::Killed, |one| one.memory.killed = 1);
     assert_eq!((found.severity, &*found.figure), (Severity::Bad, "10 processes killed for lack of memory"));
-    let group = |percent, hits| MemoryGroup { name: "cart".into(), percent, limit: 1 << 30, hits, killed: 0 };
+    let group = |percent, hits| MemoryGroup { hits, ..full_group(percent) };
     let near = only(Cause::Limit, |one| one.full_groups = vec![group(93.0, 0)]);
     assert_eq!((near.severity, &*near.figure), (Severity::Look, "cart at 93 % of its limit"));
     assert_eq!(only(Cause::Limit, |one| one.full_groups = vec![group(99.0, 3)]).severity, Severity::Bad);
@@ -377,6 +384,34 @@ fn a_selection_hides_what_is_not_about_it() {
     assert_eq!(causes(&sampled(5, None)), [Cause::Busy]);
     assert_eq!(causes(&sampled(6, Some("cart"))), [Cause::Throttled, Cause::Faults, Cause::Asleep]);
     assert_eq!(causes(&[]), []);
+}
+
+/// A container at its limit may have no samples, because it does hardly anything else than reclaim memory or wait.
+#[test]
+fn a_limit_of_the_target_needs_no_samples() {
+    let mut second = calm_second();
+    second.throttled = vec![throttled()];
+    second.full_groups = vec![MemoryGroup { killed: 1, ..full_group(93.0) }];
+    let causes = |second: &Resources, target_groups: &[&str]| -> Vec<Cause> {
+        let history = seconds(vec![second.clone(); 10]);
+        let target_groups: Vec<String> = target_groups.iter().map(|path| (*path).to_owned()).collect();
+        let input = TriageInput {
+            is_narrowed: true,
+            target_groups: &target_groups,
+            ..TriageInput::new(&history, present(&history))
+        };
+        findings(&input).iter().map(|one| one.cause).collect()
+    };
+    assert_eq!(causes(&second, &["/docker/a"]), [Cause::Throttled]);
+    assert_eq!(causes(&second, &["/docker/7d9"]), [Cause::Killed, Cause::Limit]);
+    let all = [Cause::Killed, Cause::Throttled, Cause::Limit];
+    assert_eq!(causes(&second, &["/docker"]), all, "a part of the target is limited");
+    assert_eq!(causes(&second, &["/docker/a/b", "/docker/7d9/c"]), all, "the limit of a group above");
+    assert_eq!((causes(&second, &[]), causes(&second, &["/docker/ab", "/docker/7"])), (vec![], vec![]));
+    // Processes that are selected by number.
+    second.throttled[0].of_target = Some(true);
+    second.full_groups[0].of_target = Some(true);
+    assert_eq!(causes(&second, &[]), all);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::kernel::cgroup;
 use crate::machine::culprits::{Culprit, Culprits};
 use crate::machine::deadlocks::Deadlock;
 use crate::machine::listeners::FullQueue;
@@ -91,6 +92,8 @@ pub struct Totals<'a> {
     pub(crate) is_narrowed: bool,
     /// The processes with samples.
     pub(crate) sampled: &'a [ProcessSamples],
+    /// The cgroups of the session's target, if it is groups or containers.
+    pub(crate) target_groups: &'a [String],
 }
 
 /// The threads of one name that held a lock.
@@ -250,6 +253,15 @@ impl<'a> Totals<'a> {
         }
         let one = |(name, n): &(&str, usize)| if *n > 1 { format!("{name} ×{n}") } else { (*name).to_owned() };
         names.iter().take(NAMED).map(one).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Returns whether a cgroup counts: that of selected processes, one of the target, or one that limits the target.
+    pub(crate) fn is_selected(&self, name: &str, path: &str, of_target: Option<bool>) -> bool {
+        let is_related = |target: &String| cgroup::is_within(target, path) || cgroup::is_within(path, target);
+        !self.is_narrowed
+            || of_target == Some(true)
+            || self.target_groups.iter().any(is_related)
+            || self.sampled.iter().any(|one| one.container.as_deref() == Some(name))
     }
 
     /// Returns the threads that held the contended locks of a process, each with the percentage of the waits for it.

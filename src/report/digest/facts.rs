@@ -177,12 +177,14 @@ fn found(
     let history = spec.host.map_or(&none, |host| &host.history);
     let range = spec.range.unwrap_or((history.start().unwrap_or(0), history.end().unwrap_or(0)));
     let (is_narrowed, target) = (spec.is_narrowed, spec.info.whom.process_ids());
+    let target_groups = spec.info.whom.group_paths();
     let own_timer_hz = triage::own_timer_hz(spec.info.events.iter().map(EventDesc::unit).zip(&spec.info.states));
     triage::findings(&TriageInput {
         cpus: &list,
         processes,
         is_narrowed,
         target,
+        target_groups: &target_groups,
         own_timer_hz,
         ..TriageInput::new(history, range)
     })

@@ -43,6 +43,8 @@ pub fn is_limit(text: &str) -> bool {
 pub struct ThrottledGroup {
     /// Its container, pod or unit.
     pub name: Arc<str>,
+    /// Its path below the root of its hierarchy.
+    pub path: Arc<str>,
     /// The percentage of throttled periods among those in which it ran.
     pub percent: f64,
     /// Milliseconds per second, summed over all CPUs.

@@ -192,7 +192,7 @@ fn code_with_interrupts_disabled_is_seen_where_they_are_enabled() {
 fn a_limited_group_names_its_programs() {
     let mut second = calm_second();
     second.throttled = vec![ThrottledGroup { name: "cart".into(), ..throttled() }];
-    second.full_groups = vec![MemoryGroup { name: "cart".into(), percent: 93.0, limit: 1 << 30, hits: 0, killed: 0 }];
+    second.full_groups = vec![full_group(93.0)];
     let of = |pid, comm: &str, container: &str| ProcessSamples {
         pid,
         comm: comm.into(),

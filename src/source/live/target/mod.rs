@@ -235,6 +235,15 @@ impl Target {
         }
     }
 
+    /// Returns the paths of its cgroups; empty if it is not cgroups or containers.
+    pub(crate) fn group_paths(&self) -> Vec<String> {
+        match self {
+            Self::Cgroups(groups) => groups.iter().map(|(name, _)| format!("/{}", name.trim_matches('/'))).collect(),
+            Self::Containers(_, groups) => groups.iter().flatten().map(|group| group.root.to_string()).collect(),
+            _ => Vec::new(),
+        }
+    }
+
     pub(crate) fn is_tasks(&self) -> bool {
         matches!(self, Self::Processes(_) | Self::Threads(_) | Self::User { .. })
     }

@@ -44,6 +44,7 @@ impl OverviewState {
         let range = model.clock_range();
         let filter = model.selection.repeatable_filter(&model.context);
         let target = model.context.info.whom.process_ids();
+        let target_groups = model.context.info.whom.group_paths();
         let is_unknown = !answer.question.processes && answer.view.processes.is_empty() && target.is_empty();
         // The answer is that of another screen: the processes of the view are not known yet.
         if is_narrowed(model) && is_unknown && range.is_none() && filter == self.before.0 && !self.findings.is_empty() {
@@ -57,6 +58,7 @@ impl OverviewState {
             processes: &answer.view.processes,
             is_narrowed: is_narrowed(model),
             target,
+            target_groups: &target_groups,
             baseline: model.selection.baseline_range().map(|range| model.on_clock(range)),
             own_timer_hz: triage::own_timer_hz(events),
             before: if range.is_none() && filter == before_filter { &before } else { &[] },

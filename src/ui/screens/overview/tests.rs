@@ -64,8 +64,14 @@ fn screen(app: &App, (width, height): (u16, u16)) -> String {
 }
 
 fn throttled(one: &mut Resources) {
-    one.throttled =
-        vec![ThrottledGroup { name: "cart-7d9".into(), percent: 41.0, ms: 380.0, file: "cpu.max", of_target: None }];
+    one.throttled = vec![ThrottledGroup {
+        name: "cart-7d9".into(),
+        path: "/cart-7d9".into(),
+        percent: 41.0,
+        ms: 380.0,
+        file: "cpu.max",
+        of_target: None,
+    }];
 }
 
 fn refused(one: &mut Resources) {

@@ -1,19 +1,5 @@
 //! Wall time: the time of threads on the CPUs and off them, from the samples of two events.
 
-/// A filter for stacks of threads that wait for work or for the end of a child, by the functions of the kernel that wait
-/// for any of several events, for connections, signals or people, and by those of programs that idle workers wait in.
-/// Workers of the kernel wait for work unless they wait for a disk.
-pub(crate) const IDLE_SLEEP: &str = "\
-    stack =~ \"^(ep_poll|do_epoll_|do_sys_poll|do_poll|do_select|io_cqring_wait|inotify_read|fanotify_read|signalfd_\
-    |timerfd_read|n_tty_|tty_|do_sigtimedwait|sigsuspend|devkmsg_read|do_syslog|inet_csk_accept|unix_accept\
-    |__x64_sys_pause|__arm64_sys_pause|do_wait|__do_wait|kernel_wait|smpboot_thread_fn|worker_thread|rescuer_thread)\" \
-    || (stack =~ \"pthread_cond_|sem_(timed|clock)?wait|new_sem_|pthread_barrier_|[cC]ondvar|std::condition_variable\
-    |Parker::park|Unsafe_Park|JVM_MonitorWait|ObjectMonitor::wait|thread::park|thread_parking|park_timeout\
-    |^runtime\\.(stopm|findRunnable|findrunnable|sysmon|notet?sleep|mPark)$\" \
-    && !(stack =~ \"take_gil|PyThread_acquire_lock|acquire_timed|ObjectMonitor::(enter|EnterI|ReenterI)|ReentrantLock\
-    |ReentrantReadWriteLock|Synchronizer.acquire\")) \
-    || stack == kthread && !(stack =~ \"io_schedule|blk_|bio_\")";
-
 /// The samples that count together with those of a question's own event, which samples time on the CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WallTime {
@@ -50,10 +36,7 @@ impl CountedSamples {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
-    use crate::filter::Filter;
     use crate::query::aggregate::{Aggregate, SampleSelection};
     use crate::query::staged::Staged;
 
@@ -72,30 +55,6 @@ mod tests {
         assert_eq!(total(None), (1, 10));
         assert_eq!(total(Some(WallTime { off_cpu: 1, sample_ns: None })), (3, 70));
         assert_eq!(total(Some(WallTime { off_cpu: 1, sample_ns: Some(5) })), (3, 65));
-    }
-
-    #[test]
-    fn idle_threads_wait_for_work() {
-        let is_idle = |kernel: &[&str], user: &[&str]| {
-            let mut staged = Staged::default();
-            let kernel = kernel.iter().map(|name| format!("kernel:{name}"));
-            let stack: Vec<String> = user.iter().map(|name| (*name).to_owned()).chain(kernel).collect();
-            staged.sample(1, 7, &stack.iter().map(String::as_str).collect::<Vec<_>>(), 1);
-            let filter = Filter::parse(IDLE_SLEEP).unwrap_or_else(|fault| panic!("{fault}"));
-            Aggregate::new(0, Some(Arc::new(filter))).over(staged.data()).total().samples == 1
-        };
-        let futex = &["__x64_sys_futex", "futex_wait", "schedule", "__schedule"][..];
-        assert!(is_idle(&["__x64_sys_epoll_wait", "do_epoll_wait", "ep_poll", "schedule"], &["main", "loop"]));
-        assert!(is_idle(futex, &["main", "worker", "pthread_cond_wait@@GLIBC_2.3.2"]));
-        assert!(is_idle(futex, &["runtime.schedule", "runtime.stopm"]));
-        assert!(is_idle(&["ret_from_fork", "kthread", "rcu_gp_kthread", "schedule"], &[]));
-        assert!(is_idle(&["__x64_sys_wait4", "do_wait", "schedule"], &["main", "run_job"]));
-        assert!(!is_idle(&["ret_from_fork", "kthread", "kjournald2", "io_schedule"], &[]));
-        assert!(!is_idle(futex, &["main", "handle_order", "pthread_mutex_lock"]));
-        // Python's global lock is made of a condition variable.
-        assert!(!is_idle(futex, &["main", "take_gil", "pthread_cond_timedwait"]));
-        assert!(!is_idle(&["__x64_sys_clock_nanosleep", "do_nanosleep", "schedule"], &["main", "retry"]));
-        assert!(!is_idle(&["anon_pipe_read", "schedule"], &["main", "read"]));
     }
 
     #[test]

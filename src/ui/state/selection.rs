@@ -12,13 +12,13 @@ use crate::perfdata::OFF_CPU_TIME;
 use crate::query::diff::NormalizeBy;
 use crate::query::rows::partner::PairKind;
 use crate::query::rows::top_table::TopField;
-use crate::query::wall_time::IDLE_SLEEP;
 use crate::query::{Age, Baseline, ChainMode, ColumnKey, Direction, Order, Question, TopSpec, WallTime};
 use crate::session::Origin;
 use crate::source::Info;
 use crate::symbols::NameForm;
 use crate::ui::state::range::{Ranges, clause};
 use crate::ui::state::{SessionContext, Start, Tab};
+use crate::units::kit::waits::idle_filter::idle_sleep;
 
 /// A reversible step into the data.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -336,7 +336,7 @@ impl Selection {
         filter: Option<&Arc<Filter>>,
         clause: Option<String>,
     ) -> Option<Arc<Filter>> {
-        let sleep = self.shows_sleep(context).then(|| format!("!(event == {OFF_CPU_TIME} && ({IDLE_SLEEP}))"));
+        let sleep = self.shows_sleep(context).then(|| format!("!(event == {OFF_CPU_TIME} && ({}))", idle_sleep()));
         let idle = [Some("!idle".to_owned()), sleep].into_iter().flatten().filter(|_| self.hide_idle);
         let own: Vec<Filter> = idle.chain(clause).filter_map(|text| Filter::parse(&text).ok()).collect();
         let zooms = self.zooms.iter().filter_map(Zoom::filter);

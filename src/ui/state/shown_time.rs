@@ -18,9 +18,9 @@ impl Model {
     pub(crate) fn toggle_idle(&mut self) {
         self.selection.hide_idle = !self.selection.hide_idle;
         self.say(match (self.selection.hide_idle, self.selection.shows_sleep(&self.context)) {
-            (true, true) => "idle CPUs and threads that wait for work are hidden",
+            (true, true) => "idle CPUs and idle threads of the kernel are hidden",
             (true, false) => "idle CPUs are hidden",
-            (false, true) => "idle CPUs and threads that wait for work are shown",
+            (false, true) => "idle CPUs and idle threads of the kernel are shown",
             (false, false) => "idle CPUs are shown",
         });
     }
@@ -91,7 +91,7 @@ impl Model {
         self.selection.event = if time == ShownTime::OffCpu { off } else { clock };
         self.top.home();
         let idle = match self.selection.hide_idle && is_kept {
-            true => "; without threads that wait for work (i)",
+            true => "; without idle kernel threads (i)",
             false => "",
         };
         self.say(match time {

@@ -26,7 +26,8 @@ pub(crate) fn is_of_timer(frames: &[FrameName]) -> bool {
 
 /// Functions of Go's scheduler in which a thread without a goroutine to run waits for one. Goroutines that wait for each
 /// other do not block threads.
-const IDLE_WORKERS: &[&str] = &["runtime.stopm", "runtime.findRunnable", "runtime.findrunnable", "runtime.sysmon"];
+pub(super) const IDLE_WORKERS: &[&str] =
+    &["runtime.stopm", "runtime.findRunnable", "runtime.findrunnable", "runtime.sysmon"];
 
 /// The library of HotSpot, its functions in which its own workers wait for a task, and those that wait. Threads of the
 /// program do not run the former: they compile, collect garbage and execute operations of the virtual machine.

@@ -408,6 +408,11 @@ pub(crate) fn parent(pid: i32) -> Option<i32> {
     status_number(&pid.to_string(), "PPid", 10).and_then(|v| i32::try_from(v).ok())
 }
 
+/// Returns the open descriptors of a process.
+pub(crate) fn descriptors(pid: i32) -> impl Iterator<Item = i32> + use<> {
+    numbers(&format!("/proc/{pid}/fd"))
+}
+
 /// Returns the size of a process's table of descriptors, which is at least the number of open ones.
 pub(crate) fn descriptor_slots(pid: i32) -> Option<u64> {
     status_number(&pid.to_string(), "FDSize", 10)

@@ -1,5 +1,7 @@
 //! The processes of the running machine between two readings of /proc: CPU time, waits for a CPU, page faults, growth.
 
+pub(crate) mod traffic;
+
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 

@@ -16,6 +16,7 @@ use super::deadlocks::{Deadlock, DeadlockWatch};
 use super::listeners::{FullQueue, ListenWatch};
 use super::lock_waits::{LockLooks, LockWatch};
 use super::memory_limits::{MemoryGroup, MemoryLimits};
+use super::processes::traffic::{ProcessTraffic, TrafficWatch};
 use super::processes::{ProcessUse, ProcessWatch};
 
 /// The number of intervals that are kept.
@@ -101,6 +102,8 @@ pub struct Resources {
     /// The processes with the largest figures, and the time that these cover.
     pub processes: Vec<ProcessUse>,
     pub(crate) processes_ns: u64,
+    /// What moved through the files and connections of the followed processes.
+    pub(crate) traffic: ProcessTraffic,
     /// The waits for contended locks.
     pub(crate) locks: LockLooks,
     /// The deadlocks that were known at the end of the interval.
@@ -160,6 +163,7 @@ pub(crate) struct ResourceWatch {
     whole: HashMap<String, bool>,
     sys_block: PathBuf,
     processes: ProcessWatch,
+    traffic: TrafficWatch,
     /// A process of each network namespace that the last search found, and the intervals until the next one.
     namespaces: Vec<i32>,
     until_search: u32,
@@ -196,6 +200,7 @@ impl ResourceWatch {
             whole: HashMap::new(),
             sys_block: roots.sys.join("class/block"),
             processes: ProcessWatch::default(),
+            traffic: TrafficWatch::default(),
             namespaces: Vec::new(),
             until_search: 0,
             locks: LockWatch::default(),
@@ -211,6 +216,7 @@ impl ResourceWatch {
     /// Follows the processes of the session's target and of the view, which have figures even if others have larger ones.
     pub(crate) fn follow(&mut self, target: &[i32], viewed: &[i32]) {
         self.limits.follow(target.to_vec());
+        self.traffic.follow([target, viewed].concat());
         self.processes.follow([target, viewed].concat());
     }
 
@@ -256,6 +262,7 @@ impl ResourceWatch {
             culprits: self.culprits.read(at, high),
             processes,
             processes_ns,
+            traffic: self.traffic.read(),
             locks: self.locks.read(self.processes.active()),
             deadlocks: self.deadlocks.read(at),
         };

@@ -526,5 +526,10 @@ pub fn calm(input: &TriageInput<'_>) -> Vec<String> {
     input.totals(input.range).calm()
 }
 
+/// Describes what moves through the files and connections of the selected processes, a line each.
+pub fn traffic(input: &TriageInput<'_>) -> Vec<String> {
+    if input.is_narrowed { input.totals(input.range).traffic() } else { Vec::new() }
+}
+
 #[cfg(test)]
 mod tests;

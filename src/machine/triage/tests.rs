@@ -8,6 +8,7 @@ use crate::machine::culprits::{Culprit, Culprits};
 use crate::machine::listeners::FullQueue;
 use crate::machine::memory_limits::MemoryGroup;
 use crate::machine::processes::ProcessUse;
+use crate::machine::processes::traffic::{FileUse, PeerUse, ProcessTraffic};
 use crate::machine::resources::{DiskUse, MemoryUse, NetworkCounts, NetworkUse, Resources};
 use crate::session::machine::Pressure;
 use crate::session::machine::quota::ThrottledGroup;
@@ -412,6 +413,37 @@ fn a_limit_of_the_target_needs_no_samples() {
     second.throttled[0].of_target = Some(true);
     second.full_groups[0].of_target = Some(true);
     assert_eq!(causes(&second, &[]), all);
+}
+
+#[test]
+fn a_selected_process_has_its_files_and_peers() {
+    let file = |pid, path: &str, bytes| FileUse { pid, path: path.into(), bytes };
+    let peer = |pid, address: &str, connections, bytes, resent| PeerUse {
+        pid,
+        address: address.into(),
+        connections,
+        bytes,
+        resent,
+    };
+    let long = "/var/lib/docker/overlay2/7d9f/merged/data/ibdata1";
+    let mut second = calm_second();
+    second.traffic = ProcessTraffic {
+        length: SECOND,
+        files: vec![file(7, long, 2_000_000), file(7, "/log", 5000), file(8, "/other", 9)],
+        peers: vec![peer(7, "10.0.3.7:5432", 3, 4000, 1), peer(7, "10.0.9.9", 1, 500, 0), peer(8, "10.0.0.2", 1, 9, 0)],
+    };
+    // Reading was not due at the end of each other interval.
+    let idle = Resources { traffic: ProcessTraffic::default(), ..second.clone() };
+    second.traffic.length = 2 * SECOND;
+    let history = seconds((0..10).map(|at| if at % 2 == 0 { idle.clone() } else { second.clone() }));
+    let input = TriageInput { is_narrowed: true, target: &[7], ..TriageInput::new(&history, present(&history)) };
+    let lines = [
+        "files: …/ibdata1 1.0 MB/s, /log 2.5 kB/s",
+        "peers: 10.0.3.7:5432 ×3 2.0 kB/s (5 segments sent again), \
+                 10.0.9.9 250 B/s",
+    ];
+    assert_eq!(traffic(&input), lines);
+    assert_eq!(traffic(&TriageInput { is_narrowed: false, ..input }), Vec::<String>::new());
 }
 
 #[test]

@@ -10,9 +10,10 @@ use crate::machine::listeners::FullQueue;
 use crate::machine::lock_waits::{LockLooks, LockedProcess};
 use crate::machine::memory_limits::MemoryGroup;
 use crate::machine::processes::ProcessUse;
+use crate::machine::processes::traffic::{PeerUse, ProcessTraffic};
 use crate::machine::resources::{MemoryUse, NetworkCounts, Resources};
 use crate::panel::row_order::{arrange, arrange_by_key};
-use crate::panel::unit::bytes;
+use crate::panel::unit::{self, bytes};
 use crate::query::rows::busiest::ProcessSamples;
 use crate::session::machine::quota::ThrottledGroup;
 use crate::session::machine::resources::DiskCounters;
@@ -84,6 +85,10 @@ pub struct Totals<'a> {
     pub(crate) processes: Vec<ProcessTotal>,
     /// The time that the figures of processes cover.
     pub(crate) process_seconds: f64,
+    /// What moved through files and connections, and the time that these figures cover.
+    pub(crate) files: BTreeMap<Arc<str>, u64>,
+    pub(crate) peers: BTreeMap<Arc<str>, PeerUse>,
+    pub(crate) traffic_seconds: f64,
     /// The waits for contended locks.
     pub(crate) locks: LockLooks,
     /// The deadlocks at the end.
@@ -157,6 +162,7 @@ impl<'a> Totals<'a> {
             };
             newest(&mut out.behind.connects, &one.culprits.connects);
             newest(&mut out.behind.timers, &one.culprits.timers);
+            out.add_traffic(&one.traffic, scope);
             out.looks += usize::from(one.processes_ns > 0);
             out.process_seconds += one.processes_ns as f64 / 1e9;
             for process in one.processes.iter().filter(|process| scope.is_none_or(|pids| pids.contains(&process.pid))) {
@@ -181,6 +187,45 @@ impl<'a> Totals<'a> {
             out.networks.retain(|pid, _| pid.is_some_and(|pid| pids.contains(&pid)));
         }
         out
+    }
+
+    fn add_traffic(&mut self, traffic: &ProcessTraffic, scope: Option<&BTreeSet<i32>>) {
+        let is_mine = |pid: i32| scope.is_none_or(|pids| pids.contains(&pid));
+        self.traffic_seconds += traffic.length as f64 / 1e9;
+        for file in traffic.files.iter().filter(|file| is_mine(file.pid)) {
+            *self.files.entry(file.path.clone()).or_default() += file.bytes;
+        }
+        let mut connections: BTreeMap<&Arc<str>, u32> = BTreeMap::new();
+        for peer in traffic.peers.iter().filter(|peer| is_mine(peer.pid)) {
+            *connections.entry(&peer.address).or_default() += peer.connections;
+            let sum = self.peers.entry(peer.address.clone()).or_default();
+            sum.bytes = sum.bytes.saturating_add(peer.bytes);
+            sum.resent = sum.resent.saturating_add(peer.resent);
+            // The number at the end.
+            sum.connections = connections[&peer.address];
+        }
+    }
+
+    /// Describes what the selected processes read and write: a line about files, one about peers.
+    pub(crate) fn traffic(&self) -> Vec<String> {
+        let rate = |bytes: u64| format!("{}/s", unit::bytes((bytes as f64 / self.traffic_seconds.max(1e-3)) as u64));
+        let mut files: Vec<(&Arc<str>, u64)> = self.files.iter().map(|(path, bytes)| (path, *bytes)).collect();
+        arrange_by_key(&mut files, |(path, bytes)| (std::cmp::Reverse(*bytes), (*path).clone()));
+        let file = |(path, bytes): &(&Arc<str>, u64)| format!("{} {}", short_path(path), rate(*bytes));
+        let mut peers: Vec<(&Arc<str>, &PeerUse)> = self.peers.iter().collect();
+        arrange_by_key(&mut peers, |(name, one)| (std::cmp::Reverse((one.bytes, one.connections)), (*name).clone()));
+        let peer = |(name, one): &(&Arc<str>, &PeerUse)| {
+            let many = if one.connections > 1 { format!(" ×{}", one.connections) } else { String::new() };
+            let resent = match one.resent {
+                0 => String::new(),
+                n => format!(" ({} sent again)", crate::lang::counted(n, "segment")),
+            };
+            format!("{name}{many} {}{resent}", rate(one.bytes))
+        };
+        let files: Vec<String> = files.iter().take(NAMED).map(file).collect();
+        let peers: Vec<String> = peers.iter().take(NAMED).map(peer).collect();
+        let line = |name: &str, list: Vec<String>| (!list.is_empty()).then(|| format!("{name}: {}", list.join(", ")));
+        [line("files", files), line("peers", peers)].into_iter().flatten().collect()
     }
 
     /// Returns the limit of a figure, which is lower for an existing finding.
@@ -331,6 +376,16 @@ impl<'a> Totals<'a> {
         parts.extend((resident > 0).then(|| format!("{} resident", bytes(resident))));
         parts.extend((io > 0).then(|| format!("{}/s of disks", bytes(io))));
         parts
+    }
+}
+
+/// Returns a path, or the last part of a long one.
+fn short_path(path: &str) -> String {
+    const LONGEST: usize = 40;
+    let text = crate::panel::text::clean(path);
+    match text.rsplit_once('/') {
+        Some((_, name)) if text.chars().count() > LONGEST => format!("…/{name}"),
+        _ => text.to_string(),
     }
 }
 

@@ -152,6 +152,7 @@ fn below(model: &Model, view: &OverviewState, theme: &Theme) -> Vec<(String, Sty
     } else if !view.calm.is_empty() {
         out.push((view.calm.join(" · "), theme.dim));
     }
+    out.extend(view.traffic.iter().map(|line| (line.clone(), theme.dim)));
     let lack = view.lacks.map(|lack| match lack {
         Lack::Recorded => {
             "A recording has no figures of disks, memory and networks: 1 and 2 show its functions, 3 when they ran."
@@ -177,5 +178,6 @@ pub(crate) fn text(model: &Model, view: &OverviewState) -> String {
     }
     out.push_str(&view.calm.join(", "));
     out.push('\n');
+    view.traffic.iter().for_each(|line| out.push_str(&format!("{line}\n")));
     out
 }

@@ -12,6 +12,8 @@ pub struct OverviewState {
     pub findings: Vec<MachineFinding>,
     /// The normal figures, in short parts.
     pub calm: Vec<String>,
+    /// What moves through the files and connections of the selected processes.
+    pub traffic: Vec<String>,
     /// The cursor; it rests on the first row.
     pub(crate) list: ListCursor<(Cause, Option<u32>)>,
     /// How often a finding was entered, so that undo returns here.
@@ -66,6 +68,7 @@ impl OverviewState {
         };
         self.findings = triage::findings(&input);
         self.calm = triage::calm(&input);
+        self.traffic = triage::traffic(&input);
         if range.is_none() {
             self.before = (filter, self.findings.clone());
         }

@@ -54,6 +54,11 @@ impl Losses {
         self.0.iter()
     }
 
+    /// Returns those that were reported at a time or later, the newest first.
+    pub(crate) fn since(&self, time: u64) -> impl Iterator<Item = &Loss> {
+        self.0.iter().rev().take_while(move |loss| loss.time >= time)
+    }
+
     pub(crate) fn forget(&mut self, time: u64) {
         while self.0.front().is_some_and(|loss| loss.time < time) {
             self.0.pop_front();

@@ -83,6 +83,9 @@ fn missing_ticks_and_samples_and_its_own_past() {
     let few = answer(1000);
     let but_for_us = FindingInput { own: 45.0, ..facts(&view, Some(&few)) };
     assert!(findings(but_for_us).is_empty(), "1000 samples are more than half of 5 % of the time");
+    let mut lossy = few.clone();
+    lossy.rows[0].lost = 1600;
+    assert!(findings(facts(&view, Some(&lossy))).is_empty(), "the rest was taken, and lost in the ring");
     view.rows[0].missing_window = 0.0;
     view.rows[0].soft_window = 30.0;
     let found = findings(facts(&view, None));

@@ -51,6 +51,8 @@ pub struct CpuSamples {
     pub(crate) peak: f32,
     /// The share of softirqs and interrupts in each bucket of the window, in percent.
     pub(crate) history: Vec<f32>,
+    /// The number of records of the window that the CPU's full ring lost.
+    pub(crate) lost: u64,
 }
 
 impl CpuSamples {
@@ -337,6 +339,10 @@ impl CpuCounts {
         let rows = (0..self.cpus.len()).map(|place| self.row(place, skip)).filter(|row| row.total() > 0);
         let mut rows: Vec<CpuSamples> = rows.collect();
         arrange_by_key(&mut rows, |row| row.cpu);
+        for loss in data.profile.losses.since(begin) {
+            let of_cpu = rows.iter_mut().filter(|row| loss.cpu.is_none_or(|cpu| cpu == row.cpu));
+            of_cpu.for_each(|row| row.lost = row.lost.saturating_add(loss.samples));
+        }
         let asked = (cpu, self.counted);
         if (self.behind.0, self.behind.1) != asked {
             let behind = cpu.map(|cpu| self.find_behind(data, cpu, begin)).unwrap_or_default();

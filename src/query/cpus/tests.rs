@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::profile::{CHUNK, FrameId};
+use crate::profile::{CHUNK, FrameId, Loss};
 use crate::query::staged::Staged;
 use crate::session::MapId;
 use proptest::prelude::*;
@@ -56,6 +56,19 @@ fn a_long_recording_has_longer_buckets_and_a_live_one_forgets() {
     };
     assert_eq!(count(false), (1000, 250, 99_900_000_000));
     assert_eq!(count(true).0, 100);
+}
+
+#[test]
+fn lost_records_count_for_their_cpu_in_the_window() {
+    let samples: Vec<(u64, u16, &[&str])> = (0..1000).map(|i| (i * 100, (i % 2) as u16, TIMER)).collect();
+    let mut recorded = recorded(&samples);
+    for (ms, samples, cpu) in [(9, 5000, Some(0)), (95_000, 300, Some(1)), (99_000, 40, Some(1)), (99_500, 7, None)] {
+        recorded.profile.losses.push(Loss { time: ms * 1_000_000, samples, cpu, host: Default::default() });
+    }
+    let mut counts = CpuCounts::new(0, true);
+    counts.update(recorded.data(), u64::MAX);
+    let answer = counts.answer(recorded.data(), None);
+    assert_eq!(answer.rows.iter().map(|row| row.lost).collect::<Vec<_>>(), [7, 347]);
 }
 
 #[test]

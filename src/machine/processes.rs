@@ -50,6 +50,9 @@ pub struct ProcessUse {
     /// Nanoseconds of CPU time of its children that ended.
     pub(crate) children_ns: u64,
     pub(crate) threads: u32,
+    /// Whether one of its threads ran or waited for a CPU when it was read; for a process that does not grow, whether the
+    /// main thread did.
+    pub(crate) is_runnable: bool,
 }
 
 impl ProcessUse {
@@ -170,6 +173,7 @@ impl ProcessWatch {
             grown: (now.resident as i64).saturating_sub(then.resident as i64).saturating_mul(page()),
             children_ns: nanoseconds(now.child_ticks.saturating_sub(then.child_ticks)),
             threads: u32::try_from(now.threads).unwrap_or(u32::MAX),
+            is_runnable: now.state == b'R',
             ..ProcessUse::default()
         };
         if used.grown > 0 {
@@ -178,6 +182,9 @@ impl ProcessWatch {
         }
         known.growing = steady(known.growing, used.grown);
         used.growing = known.growing;
+        if used.growing > 0 {
+            used.is_runnable = has_runnable_thread(pid, now.threads, now.state);
+        }
         let is_active = used.cpu_ns > 0 || used.minor_faults > 0 || matches!(now.state, b'R' | b'D');
         if is_active || known.waits.is_none() {
             let waits = waits(pid, now.threads, budget);
@@ -255,6 +262,16 @@ fn waits(pid: i32, threads: u64, budget: &mut usize) -> Option<(u64, u64)> {
     Some(all.fold((0, 0), |sum, [_, delay, slices]| (sum.0 + delay, sum.1 + slices)))
 }
 
+/// Returns whether a thread of a process runs or waits for a CPU; `state` is that of its main thread, which waits for the
+/// others in many programs, as in rustc.
+fn has_runnable_thread(pid: i32, threads: u64, state: u8) -> bool {
+    let is_runnable = |tid: i32| {
+        let line = procfs::read_short(&format!("/proc/{pid}/task/{tid}/stat")).unwrap_or_default();
+        resources::process(&line).is_some_and(|(_, now)| now.state == b'R')
+    };
+    state == b'R' || threads > 1 && procfs::threads(pid).into_iter().take(MAX_THREADS_OF_ONE).any(is_runnable)
+}
+
 /// Returns the processes that are followed or among the largest by any figure, by their ids.
 fn largest(list: Vec<ProcessUse>, followed: &[i32]) -> Vec<ProcessUse> {
     let figures: [fn(&ProcessUse) -> u64; 9] = [
@@ -292,6 +309,14 @@ mod tests {
         let one = |pid, grown, growing| ProcessUse { pid, grown, growing, ..ProcessUse::default() };
         let list = (1..=20).map(|pid| one(pid, 90_000_000, 1)).chain([one(21, 500_000, 12)]).collect();
         assert!(largest(list, &[]).iter().any(|one| one.pid == 21));
+    }
+
+    /// The test's thread runs; the main thread waits for it.
+    #[test]
+    fn a_process_is_runnable_by_any_of_its_threads() {
+        let pid = std::process::id() as i32;
+        assert!(has_runnable_thread(pid, 2, b'S') && has_runnable_thread(pid, 1, b'R'));
+        assert!(!has_runnable_thread(pid, 1, b'S') && !has_runnable_thread(i32::MAX, 2, b'S'));
     }
 
     /// A backend of PostgreSQL touches shared buffers, then one with a leak.

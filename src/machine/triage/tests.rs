@@ -250,6 +250,15 @@ fn steady_growth_without_work_may_be_a_leak() {
     let compiler = process(5, "cc1plus", |one| {
         (one.grown, one.growing, one.cpu_ns, one.delay_ns) = (700_000, 9, SECOND * 45 / 100, SECOND / 2);
     });
+    // The kernel has not counted its waits yet.
+    let starved = |runnable: usize| {
+        let one = |at: usize| {
+            let one = process(5, "rustc", |one| (one.grown, one.growing, one.cpu_ns) = (900_000, 9, SECOND / 20));
+            Resources { processes: vec![ProcessUse { is_runnable: at < runnable, ..one }], ..calm_second() }
+        };
+        has_leak(&found_in(&seconds((0..10).map(one)), &[], false))
+    };
+    assert_eq!([starved(10), starved(9), starved(5)], [false, false, true]);
     let mut part = vec![calm_second(); 10];
     part[4..].iter_mut().for_each(|one| one.processes = vec![compiler.clone()]);
     assert!(!has_leak(&found_in(&seconds(part), &[], false)), "a compiler that began within the range");

@@ -25,8 +25,9 @@ const NAMED: usize = 3;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ProcessTotal {
     pub(crate) used: ProcessUse,
-    /// Intervals with figures of it.
+    /// Intervals with figures of it, and those at whose end it was runnable.
     pub(crate) seen: u32,
+    pub(crate) seen_runnable: u32,
     /// The time that these cover, in nanoseconds.
     pub(crate) seen_ns: u64,
 }
@@ -434,6 +435,7 @@ impl ProcessTotal {
         sum.io += one.io;
         sum.children_ns += one.children_ns;
         self.seen += 1;
+        self.seen_runnable += u32::from(one.is_runnable);
         self.seen_ns += length;
     }
 }

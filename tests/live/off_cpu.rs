@@ -138,15 +138,15 @@ fn wait_for(engine: &Engine, generation: u64, function: &str) {
     wait(engine, function, |answer| answer.question.generation == generation && answer.view.total.period > 0);
 }
 
-/// Compares what is kept of the program with what it measured.
-fn compare(sleeper: &CompiledProgram, rounds: u32) -> Result<(), String> {
+/// Compares what is kept of the program with what it measured; `target` returns the target for its process.
+fn compare(sleeper: &CompiledProgram, rounds: u32, target: impl Fn(u32) -> Target) -> Result<(), String> {
     let dir = sleeper.dir.path();
     let [gate, truth] = ["gate", "truth"].map(|name| dir.join(name));
     let _ = (std::fs::remove_file(&gate), std::fs::remove_file(&truth));
     let mut command = Command::new(&sleeper.path);
     command.args([&gate, &truth]).arg(rounds.to_string()).stdout(Stdio::null());
     let running = Running(command.spawn().expect("starts"));
-    let engine = engine(Target::Processes(vec![running.pid() as i32]));
+    let engine = engine(target(running.pid()));
     wait_for(&engine, 1, "gate");
     std::fs::write(&gate, "").expect("opened");
     wait_for(&engine, 2, "end");
@@ -187,7 +187,36 @@ fn compare(sleeper: &CompiledProgram, rounds: u32) -> Result<(), String> {
 fn kept_sleep_is_what_a_program_without_frame_pointers_measures() {
     let options = ["-O2", "-g", "-pthread", "-fomit-frame-pointer", "-fno-optimize-sibling-calls"];
     let Some(sleeper) = CompiledProgram::of("sleeper", SLEEPER, &options) else { return };
-    with_time(&[60, 120, 240], |rounds| compare(&sleeper, rounds));
+    let target = |pid: u32| Target::Processes(vec![pid as i32]);
+    with_time(&[60, 120, 240], |rounds| compare(&sleeper, rounds, target));
+}
+
+/// A cgroup that ends with the test.
+struct Cgroup(std::path::PathBuf);
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+/// The sleep of a cgroup's processes is kept, and not that of others.
+#[test]
+fn sleep_in_a_cgroup_is_kept() {
+    needs!(crate::common::allowed());
+    let Some(sleeper) = CompiledProgram::of("sleeper", SLEEPER, &["-O2", "-g", "-pthread"]) else { return };
+    let name = format!("perfprof-sleep-{}", std::process::id());
+    let root = perfprof_tui::kernel::cgroup::tree();
+    let unified = root.filter(|root| root.join("cgroup.controllers").exists());
+    let Some(dir) = unified.map(|root| root.join(&name)).filter(|dir| std::fs::create_dir(dir).is_ok()) else {
+        return crate::common::skipped("no cgroup of version 2 can be made");
+    };
+    let group = Cgroup(dir);
+    let target = |pid: u32| {
+        std::fs::write(group.0.join("cgroup.procs"), pid.to_string()).expect("moved");
+        Target::Cgroups(vec![(name.clone(), group.0.clone())])
+    };
+    with_time(&[60, 120, 240], |rounds| compare(&sleeper, rounds, target));
 }
 
 #[test]

@@ -120,6 +120,16 @@ pub fn first_process(dir: &Path) -> Option<i32> {
     descend(dir).filter_map(|(_, dir)| first(dir)).find(|pid: &i32| *pid > 0)
 }
 
+/// Returns whether perf events use the hierarchy of version 2, whose ids BPF programs see.
+pub(crate) fn is_unified() -> bool {
+    tree().is_some_and(|root| root.join("cgroup.controllers").exists())
+}
+
+/// Returns the ids of a group and of all groups below it: the inode numbers of their directories.
+pub(crate) fn ids(dir: &Path) -> Vec<u64> {
+    descend(dir).take(MAX_GROUPS).filter_map(|(_, dir)| Some(fs::metadata(dir).ok()?.ino())).collect()
+}
+
 /// Returns the groups of a hierarchy whose path below its root matches, as (name, directory).
 pub fn matching(root: &Path, matches: &dyn Fn(&str) -> bool) -> Vec<(String, PathBuf)> {
     let mut found: Vec<_> = descend(root).filter(|(name, _)| matches(name)).collect();

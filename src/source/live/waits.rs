@@ -4,6 +4,7 @@ mod cost_guard;
 
 use std::io;
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -14,7 +15,7 @@ use crate::kernel::procfs;
 use crate::kernel::sys::Errno;
 use crate::kernel::walk::Program;
 use crate::kernel::walk::waits::{OpenWait, WaitCounter, WaitSum, WaitTotals};
-use crate::kernel::{self, monotonic_ns};
+use crate::kernel::{self, cgroup, monotonic_ns};
 use crate::perfdata::layout;
 use crate::record::kinds::{encode, misc, types};
 use crate::record::sample::NOT_WALKED;
@@ -73,6 +74,7 @@ struct WaitFeed {
     lacks_room: bool,
     /// Whether threads belong to the target.
     members: FxHashMap<i32, bool>,
+    groups: TargetGroupIds,
 }
 
 impl WaitFeed {
@@ -89,6 +91,7 @@ impl WaitFeed {
             totals: None,
             lacks_room: false,
             members: FxHashMap::default(),
+            groups: TargetGroupIds::default(),
         }
     }
 
@@ -166,6 +169,29 @@ impl OpenParts {
     }
 }
 
+/// The cgroups of the target, and whether each cgroup that occurred is one of them or below one.
+#[derive(Debug, Default)]
+struct TargetGroupIds {
+    dirs: Vec<PathBuf>,
+    known: FxHashMap<u64, bool>,
+}
+
+impl TargetGroupIds {
+    /// Removes the sums of other cgroups. Directories are read when a new cgroup occurs, or the target's cgroups change.
+    fn retain(&mut self, dirs: Vec<PathBuf>, sums: &mut Vec<WaitSum>) {
+        if self.dirs != dirs || self.known.len() > MOST_MEMBERS {
+            *self = Self { dirs, known: FxHashMap::default() };
+        }
+        if sums.iter().any(|sum| !self.known.contains_key(&sum.cgroup)) {
+            let ids: FxHashSet<u64> = self.dirs.iter().flat_map(|dir| cgroup::ids(dir)).collect();
+            for sum in sums.iter() {
+                self.known.entry(sum.cgroup).or_insert_with(|| ids.contains(&sum.cgroup));
+            }
+        }
+        sums.retain(|sum| self.known.get(&sum.cgroup).copied().unwrap_or(false));
+    }
+}
+
 /// Appends the sample of a sum. Its stack may be missing.
 fn write(out: &mut Vec<u8>, sum: &WaitSum, stack: Option<&WaitStack>, time: u64, has_cgroup: bool) {
     let mode = if stack.is_some_and(|stack| !stack.in_kernel) { misc::USER } else { misc::KERNEL };
@@ -196,10 +222,14 @@ impl LiveSource {
         let a = &self.attachment;
         let is_walked = a.walks.as_ref().is_some_and(StackWalks::is_by_tables);
         let is_listed = matches!(self.target, Target::System | Target::Processes(_) | Target::Threads(_));
+        let is_of_groups = self.target.group_dirs().is_some();
         let why = match () {
             () if !is_walked => "user stacks are not taken by tables",
             () if a.outside.is_some() => "this is another PID namespace than the machine's",
-            () if !is_listed && !self.measures_own_tasks() => "it is kept for the machine, processes or threads only",
+            () if is_of_groups && !cgroup::is_unified() => "cgroups of version 1 have no ids that programs see",
+            () if !is_listed && !is_of_groups && !self.measures_own_tasks() => {
+                "it is kept for the machine, processes, threads and cgroups only"
+            }
             () if a.common.exclude.user || a.common.exclude.kernel => "a part of the stacks is excluded",
             () => return None,
         };
@@ -326,6 +356,9 @@ impl LiveSource {
             return;
         }
         let Some(feed) = self.waits.feed.as_mut() else { return };
+        if let Some(dirs) = self.target.group_dirs() {
+            return feed.groups.retain(dirs, sums);
+        }
         let mut known = std::mem::take(&mut feed.members);
         if sums.iter().any(|sum| !known.contains_key(&sum.tid)) {
             let listed: FxHashSet<i32> = self.tasks().into_iter().collect();
@@ -432,6 +465,27 @@ mod tests {
             assert_eq!((sample.period, sample.cpu, sample.chain().count()), (500, 2, stack.map_or(0, |_| 3)));
             assert_eq!(sample.ip, stack.map_or(NOT_WALKED, |stack| stack.ip));
         }
+    }
+
+    #[test]
+    fn sums_of_other_cgroups_are_removed() {
+        let tree = tempfile::tempdir().expect("a folder");
+        let make = |name: &str| {
+            std::fs::create_dir(tree.path().join(name)).expect("made");
+            cgroup::ids(&tree.path().join(name))[0]
+        };
+        let [cart, inner, shop] = ["cart", "cart/app", "shop"].map(make);
+        let mut groups = TargetGroupIds::default();
+        let mut retained = |names: &[&str], ids: &[u64]| {
+            let mut sums: Vec<WaitSum> = ids.iter().map(|id| WaitSum { cgroup: *id, ..WaitSum::default() }).collect();
+            groups.retain(names.iter().map(|name| tree.path().join(name)).collect(), &mut sums);
+            sums.iter().map(|sum| sum.cgroup).collect::<Vec<_>>()
+        };
+        assert_eq!(retained(&["cart"], &[shop, cart, 1, inner]), [cart, inner]);
+        let late = make("cart/late");
+        assert_eq!(retained(&["cart"], &[late, shop]), [late], "a group that is new");
+        assert_eq!(retained(&["shop"], &[late, shop]), [shop], "another container runs now");
+        assert_eq!(retained(&[], &[late, shop]), Vec::<u64>::new());
     }
 
     #[test]

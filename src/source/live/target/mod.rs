@@ -235,6 +235,15 @@ impl Target {
         }
     }
 
+    /// Returns the directories of its cgroups; `None` if it is not cgroups or containers.
+    pub(crate) fn group_dirs(&self) -> Option<Vec<PathBuf>> {
+        match self {
+            Self::Cgroups(groups) => Some(groups.iter().map(|(_, dir)| dir.clone()).collect()),
+            Self::Containers(_, groups) => Some(groups.iter().flatten().map(|group| group.dir.clone()).collect()),
+            _ => None,
+        }
+    }
+
     /// Returns the paths of its cgroups; empty if it is not cgroups or containers.
     pub(crate) fn group_paths(&self) -> Vec<String> {
         match self {

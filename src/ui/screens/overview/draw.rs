@@ -1,9 +1,11 @@
 //! Draws the overview: a row for each finding, then what is normal.
 
+use std::borrow::Cow;
+
 use ratatui::style::{Modifier, Style};
 
 use crate::machine::triage::{MachineFinding, Severity};
-use crate::panel::text::{fit_counted_list, fit_list, width, wrap};
+use crate::panel::text::{fit_counted_list, fit_end, fit_list, width, wrap};
 use crate::panel::unit::clock;
 use crate::ui::draw::layout::places;
 use crate::ui::screens::overview::state::{Lack, OverviewState};
@@ -103,17 +105,17 @@ fn row(model: &Model, found: &MachineFinding, is_selected: bool, y: u16, on: &mu
     on.put(4, y, found.cause.area().word(), style.add_modifier(Modifier::BOLD));
     let x = 4 + AREA;
     let evidence = evidence(model, found);
-    let put = |x: u16, y: u16, until: u16, text: &str, style: Style, on: &mut Canvas<'_>| {
-        on.put(x, y, &fit_list(text, usize::from(until.saturating_sub(x))), style);
+    let put_evidence = |x: u16, y: u16, until: u16, on: &mut Canvas<'_>| {
+        on.put(x, y, &fit_evidence(&evidence, usize::from(until.saturating_sub(x))), theme.dim);
     };
     let put_culprits = |x: u16, y: u16, until: u16, on: &mut Canvas<'_>| {
         on.put(x, y, &fit_counted_list(&found.culprit, usize::from(until.saturating_sub(x))), theme.text)
     };
     if on.area.width >= WIDE {
         let culprit = (right - x - FIGURE) / 2;
-        put(x, y, x + FIGURE - 1, &found.figure, style, on);
+        on.put(x, y, &fit_list(&found.figure, usize::from(FIGURE - 1)), style);
         put_culprits(x + FIGURE, y, x + FIGURE + culprit - 1, on);
-        put(x + FIGURE + culprit, y, right.saturating_sub(1), &evidence, theme.dim, on);
+        put_evidence(x + FIGURE + culprit, y, right.saturating_sub(1), on);
         on.put(right, y, &key, theme.key);
     } else {
         let first = x + on.put(x, y, &found.figure, style) + 2;
@@ -127,7 +129,7 @@ fn row(model: &Model, found: &MachineFinding, is_selected: bool, y: u16, on: &mu
         } else {
             x + put_culprits(x, y + 1, right.saturating_sub(1), on) + 2
         };
-        put(at, y + 1, right.saturating_sub(1), &evidence, theme.dim, on);
+        put_evidence(at, y + 1, right.saturating_sub(1), on);
         on.put(right, y + 1, &key, theme.key);
     }
     if is_selected {
@@ -141,6 +143,12 @@ fn evidence(model: &Model, found: &MachineFinding) -> String {
     let since = if since > 0 { format!("since {}", clock(since)) } else { String::new() };
     let parts = [since.as_str(), found.evidence.as_str()];
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
+}
+
+/// Fits evidence into some cells: its first parts stay whole, unless that leaves most of the room empty.
+fn fit_evidence(text: &str, cells: usize) -> Cow<'_, str> {
+    let parts = fit_list(text, cells);
+    if 2 * width(&parts) < cells { fit_end(text, cells) } else { parts }
 }
 
 /// Returns the lines below the rows.
@@ -180,4 +188,21 @@ pub(crate) fn text(model: &Model, view: &OverviewState) -> String {
     out.push('\n');
     view.traffic.iter().for_each(|line| out.push_str(&format!("{line}\n")));
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_evidence_is_cut_where_its_parts_leave_much_room() {
+        let text = "since 00:03, rustc: 9 % in llvm::InlineFunctionImpl (libLLVM.so), more";
+        assert_eq!(fit_evidence(text, 40), "since 00:03, rustc: 9 % in llvm::Inline…");
+        assert_eq!(fit_evidence("since 00:03, against the 28 s before", 28), "since 00:03, …");
+        assert_eq!(
+            fit_evidence("since 00:03, 600 of 2.0 k a second, more", 38),
+            "since 00:03, 600 of 2.0 k a second, …"
+        );
+        assert_eq!(fit_evidence("since 00:03", 38), "since 00:03");
+    }
 }

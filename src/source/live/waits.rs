@@ -30,9 +30,12 @@ use cost_guard::CostGuard;
 const ID: u64 = u64::MAX - 1;
 /// The interval of readings.
 const INTERVAL_NS: u64 = 1_000_000_000;
-/// Waits under way are counted in parts of this length, and in longer ones when they have lasted for that.
+/// Waits under way are counted in parts of this length. Those that have lasted for the longest part are counted in longer
+/// ones if there are many of them.
 const PART_NS: u64 = INTERVAL_NS;
-const LONG_PART_NS: u64 = 10 * INTERVAL_NS;
+const LONGEST_PART_NS: u64 = 10 * INTERVAL_NS;
+/// The number of waits for each second of the longer parts: each part is a sample.
+const WAITS_OF_A_SECOND: u64 = 256;
 
 /// The maximum number of remembered threads. Their numbers may be reused later.
 const MOST_MEMBERS: usize = 1 << 14;
@@ -151,11 +154,12 @@ impl OpenParts {
             part.missed += 1;
             part.missed < 3
         });
+        let long_part = (totals.open.len() as u64 / WAITS_OF_A_SECOND + 1).saturating_mul(PART_NS).min(LONGEST_PART_NS);
         for open in &totals.open {
             let whole = totals.until.saturating_sub(open.start);
             let fresh = OpenPart { start: open.start, stack: open.stack, ns: 0, missed: 0 };
             let done = self.open.get(&open.tid).map_or(0, |part| part.ns);
-            let due = if whole < LONG_PART_NS { PART_NS } else { LONG_PART_NS };
+            let due = if whole < LONGEST_PART_NS { PART_NS } else { long_part };
             let ns = whole.saturating_sub(done);
             if ns < due && !is_last || ns == 0 {
                 continue;
@@ -432,18 +436,26 @@ mod tests {
         assert!(parts.ended.is_empty());
     }
 
+    /// A range of any length has the sleep of its seconds, unless very many threads sleep.
     #[test]
-    fn long_waits_are_counted_seldom_and_at_the_end() {
-        let mut parts = OpenParts::default();
-        let open = [under_way(5, 9, 0)];
-        let mut samples: Vec<u64> = Vec::new();
-        for second in 1..=60 {
-            samples.extend(counted(&mut parts, second * SECOND, &[], &open).iter().map(|(_, ns)| *ns));
-        }
-        assert!(samples.len() < 16, "{samples:?}");
-        let totals = WaitTotals { until: 61 * SECOND, open: open.to_vec(), ..WaitTotals::default() };
-        samples.extend(parts.since_last(&totals, true).iter().map(|sum| sum.ns));
-        assert_eq!(samples.iter().sum::<u64>(), 61 * SECOND);
+    fn long_waits_are_counted_each_second_unless_they_are_many() {
+        let samples = |threads: i32| {
+            let mut parts = OpenParts::default();
+            let open: Vec<OpenWait> = (1..=threads).map(|tid| under_way(tid, tid as u64, 0)).collect();
+            let of_first =
+                |sums: Vec<WaitSum>| -> Vec<u64> { sums.iter().filter(|sum| sum.tid == 1).map(|sum| sum.ns).collect() };
+            let mut samples: Vec<u64> = Vec::new();
+            for second in 1..=60 {
+                let totals = WaitTotals { until: second * SECOND, open: open.clone(), ..WaitTotals::default() };
+                samples.extend(of_first(parts.since_last(&totals, false)));
+            }
+            let totals = WaitTotals { until: 61 * SECOND, open, ..WaitTotals::default() };
+            samples.extend(of_first(parts.since_last(&totals, true)));
+            assert_eq!(samples.iter().sum::<u64>(), 61 * SECOND);
+            samples.len()
+        };
+        assert_eq!([1, 255, 256, 600].map(samples), [61, 61, 9 + 26, 9 + 18]);
+        assert!(samples(6000) < 16);
     }
 
     #[test]

@@ -133,7 +133,8 @@ fn row(model: &Model, found: &MachineFinding, is_selected: bool, y: u16, on: &mu
         on.put(right, y + 1, &key, theme.key);
     }
     if is_selected {
-        light_up(&[], &mut on.line(y));
+        let end = (y + lines_of(on.area.width)).min(on.area.height);
+        (y..end).for_each(|y| light_up(&[], &mut on.line(y)));
     }
 }
 

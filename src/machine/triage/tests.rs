@@ -396,6 +396,13 @@ fn a_selection_hides_what_is_not_about_it() {
     assert_eq!(causes(&[]), []);
 }
 
+/// The kernel counts a tick a little later than it passes.
+#[test]
+fn no_more_cpus_are_busy_than_there_are() {
+    let found = only(Cause::Busy, |one| one.busy_ns = SECOND * 206 / 100);
+    assert_eq!(found.figure, "2.00 of 2 CPUs busy");
+}
+
 /// A container at its limit may have no samples, because it does hardly anything else than reclaim memory or wait.
 #[test]
 fn a_limit_of_the_target_needs_no_samples() {

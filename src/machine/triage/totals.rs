@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::kernel::cgroup;
+use crate::lang::thousands;
 use crate::machine::culprits::{Culprit, Culprits};
 use crate::machine::deadlocks::Deadlock;
 use crate::machine::listeners::FullQueue;
@@ -175,7 +176,9 @@ impl<'a> Totals<'a> {
         let per = |sum: f64| if out.seconds > 0.0 { sum / out.seconds } else { 0.0 };
         out.timers.values_mut().for_each(|sum| *sum = per(*sum));
         out.throttled = throttled(list);
-        (out.busy, out.stolen, out.waiting) = (per(out.busy), per(out.stolen), per(out.waiting));
+        // The ticks of a CPU may be counted a little later than they pass.
+        let busy = if out.cpus > 0.0 { per(out.busy).min(out.cpus) } else { per(out.busy) };
+        (out.busy, out.stolen, out.waiting) = (busy, per(out.stolen), per(out.waiting));
         (out.switches, out.forks) = (per(out.switches), per(out.forks));
         out.processes = processes.into_values().collect();
         let is_mine = |queue: &FullQueue| {
@@ -353,7 +356,8 @@ impl<'a> Totals<'a> {
         let failed: u64 = self.networks.values().map(|(_, counts)| counts.failed).sum();
         parts.push(match failed {
             0 => "no failed connections".to_owned(),
-            n => format!("{n} failed connections"),
+            1 => "1 failed connection".to_owned(),
+            n => format!("{} failed connections", thousands(n)),
         });
         parts
     }

@@ -159,7 +159,7 @@ fn several_faults_on_a_wide_terminal() {
      ○ cpu      1.00 of 2 CPUs busy               gzip 1.00                                                            since 00:10                                                          1 top
      ○ changed  +1.00 CPUs                        +gzip 1.00 CPUs                                                      since 00:10, against the 10 s before                                 b compare
 
-     CPU 50 % of 2 busy · 0.0 waiting for a CPU · no disk in use · memory 75 % available · 6000 failed connections
+     CPU 50 % of 2 busy · 0.0 waiting for a CPU · no disk in use · memory 75 % available · 6,000 failed connections
     ");
 }
 

@@ -97,10 +97,17 @@ fn node_profiles_have_their_sums() {
     let mut sums: BTreeMap<String, u64> = BTreeMap::new();
     let mut open = vec![&heap["head"]];
     while let Some(node) = open.pop() {
-        let name = node["callFrame"]["functionName"].as_str().expect("a name");
+        let call = &node["callFrame"];
+        let name = match call["functionName"].as_str().expect("a name") {
+            "" => {
+                let file = call["url"].as_str().expect("a file").rsplit('/').next().expect("a name");
+                format!("(anonymous {file}:{})", call["lineNumber"].as_i64().expect("a line") + 1)
+            }
+            name => name.to_owned(),
+        };
         let size = node["selfSize"].as_u64().expect("a size");
         if size > 0 {
-            *sums.entry(if name.is_empty() { "(anonymous)".to_owned() } else { name.to_owned() }).or_default() += size;
+            *sums.entry(name).or_default() += size;
             *sums.entry(String::new()).or_default() += size;
         }
         open.extend(node["children"].as_array().expect("children"));

@@ -147,6 +147,11 @@ impl Walk<'_> {
             b"callFrame" => self.node().frame = self.value(value)?,
             b"functionName" => self.node().frame.function_name = self.value(value)?,
             b"url" => self.node().frame.url = self.value(value)?,
+            // The older form counts lines from 1.
+            b"lineNumber" => {
+                let line: Option<i64> = self.value(value)?;
+                self.node().frame.line_number = line.map(|line| line.saturating_sub(1));
+            }
             b"id" => self.node().id = self.value(value)?,
             b"selfSize" | b"hitCount" => self.node().weight = self.value(value)?,
             b"children" => _ = self.stack(),

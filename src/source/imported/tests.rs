@@ -186,6 +186,21 @@ fn cpu_profiles_of_v8() {
     );
 }
 
+/// Functions without names differ by their lines: most functions of a program may be arrow functions.
+#[test]
+fn functions_of_v8_without_names_have_their_lines() {
+    let call = |line: &str| format!(r#"{{"functionName":"","url":"file:///app/a.js"{line}}}"#);
+    let lines = [",\"lineNumber\":6", ",\"lineNumber\":8,\"columnNumber\":1", "", ",\"lineNumber\":-1"];
+    let nodes = (2..).zip(&lines).map(|(id, line)| format!(r#"{{"id":{id},"callFrame":{},"hitCount":1}}"#, call(line)));
+    let root = r#"{"id":1,"callFrame":{"functionName":"(root)","url":""},"children":[2,3,4,5]}"#.to_owned();
+    let cpu = format!(r#"{{"nodes":[{}]}}"#, std::iter::once(root).chain(nodes).collect::<Vec<_>>().join(","));
+    let names = ["(anonymous a.js:7)", "(anonymous a.js:9)", "(anonymous)", "(anonymous)"];
+    assert_eq!(read(cpu.as_bytes()), names.map(|name| format!("javascript hits {name} 1")));
+    let nodes = lines.map(|line| format!(r#"{{"callFrame":{},"selfSize":1,"children":[]}}"#, call(line))).join(",");
+    let heap = format!(r#"{{"head":{{"callFrame":{{"functionName":"(root)"}},"selfSize":0,"children":[{nodes}]}}}}"#);
+    assert_eq!(read(heap.as_bytes()), names.map(|name| format!("javascript size {name} 1")));
+}
+
 #[test]
 fn heap_profiles_of_v8_as_deep_as_they_are() {
     let call = |name: &str| format!(r#""callFrame":{{"functionName":"{name}","url":"u","extra":{{}}}}"#);

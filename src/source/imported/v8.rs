@@ -1,5 +1,7 @@
 //! V8's `.cpuprofile`: a tree of calls, and the node of each sample.
 
+use std::borrow::Cow;
+
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
 
@@ -43,16 +45,29 @@ struct Node {
 pub(super) struct CallFrame {
     pub(super) function_name: String,
     pub(super) url: String,
+    /// Counted from 0; negative if unknown.
+    pub(super) line_number: Option<i64>,
 }
 
 impl CallFrame {
+    /// Returns the name; for a function without one, its file and line: most of a file's functions may have no name.
+    fn name(&self) -> Cow<'_, str> {
+        match self.line_number {
+            Some(line @ 0..) if self.function_name.is_empty() && !self.url.is_empty() => {
+                let file = self.url.rsplit('/').next().unwrap_or_default();
+                format!("(anonymous {file}:{})", line.saturating_add(1)).into()
+            }
+            _ => self.function_name.as_str().into(),
+        }
+    }
+
     /// Returns the stack of a call from another stack; the root of the tree does not count as a call.
     pub(super) fn called_from(&self, parent: u32, out: &mut ImportedProfile) -> u32 {
         if parent == ROOT && self.function_name == "(root)" {
             return ROOT;
         }
         let kind = if self.url.is_empty() { DsoKind::Unknown } else { DsoKind::Anon };
-        let frame = out.frame(&self.function_name, &self.url, kind);
+        let frame = out.frame(&self.name(), &self.url, kind);
         out.stack(parent, frame)
     }
 }

@@ -404,9 +404,9 @@ fn waits_within_requests_come_before_those_of_pools() {
     let classes = |is_served: bool, pool: i32, lock_ms: u64| {
         let mut stage = stage();
         for tid in 0..pool {
-            sleeps(&mut stage, 0, thread(40 + tid), 1, POOL);
-            wakes(&mut stage, 50 * MS, timers, 0, UNLOCK, thread(40 + tid));
-            sleeps(&mut stage, 51 * MS, thread(40 + tid), 1, POOL);
+            sleeps(&mut stage, 0, thread(50 + tid), 1, POOL);
+            wakes(&mut stage, 50 * MS, timers, 0, UNLOCK, thread(50 + tid));
+            sleeps(&mut stage, 51 * MS, thread(50 + tid), 1, POOL);
         }
         // A thread of an earlier connection gets the next one from the thread that accepts it.
         sleeps(&mut stage, 0, main, 1, POLL);
@@ -450,7 +450,7 @@ fn waits_within_requests_come_before_those_of_pools() {
 #[test]
 fn a_worker_serves_the_requests_that_a_receiver_hands_over() {
     const TAKE: &[&str] = &["start_thread", "take", "__x64_sys_futex_[k]", "schedule_[k]"];
-    let workers: [Thread; 2] = [(41, 3, "server"), (42, 3, "server")];
+    let workers: [Thread; 2] = [(51, 3, "server"), (52, 3, "server")];
     let mut stage = stage();
     for round in 0..4 {
         let at = 100 * round;

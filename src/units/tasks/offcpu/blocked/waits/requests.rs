@@ -34,8 +34,9 @@ pub(super) fn add_receivers(receivers: &mut Receivers, raw: &[Raw]) {
 #[derive(Debug, Default)]
 pub(super) struct Requests {
     receivers: Receivers,
-    /// The places in which only receivers wake a thread that receives no messages itself.
-    handed: FxHashMap<ThreadKey, FxHashSet<Arc<str>>>,
+    /// The places in which only receivers wake a thread that receives no messages itself, and the time of such waits
+    /// and of all waits that the program ended.
+    handed: FxHashMap<ThreadKey, (FxHashSet<Arc<str>>, [u64; 2])>,
     /// The places of unknown waits of receivers: threads wait there within requests.
     within: FxHashSet<ProgramPlace>,
     /// The threads that began and ended: each may have served a request without a sleep before it.
@@ -55,10 +56,15 @@ impl Requests {
         let mut requests = Self { receivers: receivers.clone(), brief: brief.clone(), ..Self::default() };
         for wait in raw.iter().filter(|wait| !receivers.contains_key(&wait.thread)) {
             let Some(place) = wait.place().filter(|_| wait.own_waker.is_some()) else { continue };
+            let (places, [handed, all]) = requests.handed.entry(wait.thread).or_default();
+            *all += wait.stats.sum;
             if own.are_woken_by(&place, |waker| receivers.contains_key(waker)) {
-                requests.handed.entry(wait.thread).or_default().insert(place.1);
+                *handed += wait.stats.sum;
+                places.insert(place.1);
             }
         }
+        // Receivers also end waits of other threads for their locks: a worker mostly waits for the next request.
+        requests.handed.retain(|_, (_, [handed, all])| *handed > 0 && *handed >= *all / 2);
         for (wait, class) in raw.iter().zip(classes) {
             if is_unknown(*class) && receivers.contains_key(&wait.thread) {
                 requests.within.extend(wait.place());
@@ -92,7 +98,7 @@ impl Requests {
             return self.waits_for_connections(wait, own);
         }
         // A thread that gets its requests from another one waits for them in that place, and serves them elsewhere.
-        let Some(handed) = self.handed.get(&wait.thread) else { return true };
+        let Some((handed, _)) = self.handed.get(&wait.thread) else { return true };
         wait.place().is_none_or(|(_, place)| handed.contains(&place))
     }
 

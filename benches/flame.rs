@@ -55,7 +55,11 @@ fn main() {
         let took = time(|| drop(std::hint::black_box(layout(&tree, &spec(way.clone())))));
         println!("layout at 200x60, {way:?}: {took:.2?}");
     }
-    let side = FlameStacks { data, aggregate: &fold, side: DiffSide { total: fold.total(), seconds: 1.0 } };
+    let side = FlameStacks {
+        data,
+        aggregate: &fold,
+        side: DiffSide { total: fold.total(), seconds: 1.0, ..DiffSide::default() },
+    };
     let took = time(|| drop(std::hint::black_box(FlameTree::compare(side, side, NormalizeBy::Total, &[]))));
     println!("a tree of two such profiles: {took:.1?}, {:.1} of one", took.as_secs_f64() / built.as_secs_f64());
 

@@ -54,6 +54,9 @@ const LATENCY_COUNT: u64 = 2;
 const DECIMAL: u32 = u32::MAX - 1;
 /// The type of events of other tools' profiles; the config is a unit: 0 counts, 1 nanoseconds, 2 bytes.
 const IMPORTED: u32 = u32::MAX - 2;
+/// The bits of both configs above their unit: 0 if each sample is stored, else the period of one sample in stored sums.
+const SUMS: u32 = 8;
+const UNKNOWN_PERIOD: u64 = u64::MAX >> SUMS;
 
 /// The unit of an event's periods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -67,6 +70,18 @@ pub enum EventUnit {
     Bytes,
     /// Counts of a text with this many decimals: a period of 1 is 10^-n in the file.
     Decimal(u8),
+}
+
+/// The number of samples that a stored one stands for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum SampleCount {
+    /// Each sample is stored.
+    #[default]
+    One,
+    /// Samples of one stack are stored as their sum: one for each multiple of this period.
+    PerPeriod(u64),
+    /// They are stored as their sum, and the period of one is unknown.
+    Unknown,
 }
 
 impl EventUnit {
@@ -122,6 +137,27 @@ impl EventDesc {
         Self { name: name.to_owned(), attr, ids: Vec::new() }
     }
 
+    /// Marks the event of a file that stores the sum of each stack's samples, with the period of a sample; 0 if unknown.
+    pub(crate) fn of_sums(mut self, period: u64) -> Self {
+        let period = if (1..UNKNOWN_PERIOD).contains(&period) { period } else { UNKNOWN_PERIOD };
+        self.attr.config |= period << SUMS;
+        self
+    }
+
+    fn is_of_other_tool(&self) -> bool {
+        [DECIMAL, IMPORTED].contains(&self.attr.kind)
+    }
+
+    /// Returns the number of samples that a stored one stands for.
+    pub(crate) fn sample_count(&self) -> SampleCount {
+        match self.attr.config >> SUMS {
+            _ if !self.is_of_other_tool() => SampleCount::One,
+            0 => SampleCount::One,
+            UNKNOWN_PERIOD => SampleCount::Unknown,
+            period => SampleCount::PerPeriod(period),
+        }
+    }
+
     /// Returns the event of the time that processes take, derived from an event's samples.
     pub(crate) fn latency(of: &Self) -> Self {
         let config = if of.unit().is_time() { LATENCY_NS } else { LATENCY_COUNT };
@@ -172,7 +208,8 @@ impl EventDesc {
 
     /// Returns the unit of its periods.
     pub fn unit(&self) -> EventUnit {
-        match (self.attr.kind, self.attr.config) {
+        let config = if self.is_of_other_tool() { self.attr.config & 0xff } else { self.attr.config };
+        match (self.attr.kind, config) {
             (TYPE_SOFTWARE, SW_CPU_CLOCK | SW_TASK_CLOCK) => EventUnit::Nanoseconds,
             (DECIMAL, decimals) => EventUnit::Decimal(decimals.min(19) as u8),
             (DERIVED, LATENCY_NS) => EventUnit::Nanoseconds,

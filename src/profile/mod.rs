@@ -44,7 +44,7 @@ use stack_cache::StackCache;
 
 use crate::event::format::Format;
 use crate::kernel::attr::sample;
-use crate::perfdata::{EventDesc, EventUnit};
+use crate::perfdata::{EventDesc, EventUnit, SampleCount};
 use crate::record::Sample;
 use crate::session::dso::Dsos;
 use crate::session::{Session, TaskId};
@@ -108,8 +108,8 @@ pub struct Profile {
     renamed_sites: Mutex<renames::RenamedSites>,
     /// Changes when ids are renumbered, which invalidates all derived data.
     epoch: u64,
-    /// For each event the unit of its periods, and whether they are durations.
-    units: FxHashMap<u16, (EventUnit, bool)>,
+    /// For each event the unit of its periods, whether they are durations, and what a sample stands for.
+    units: FxHashMap<u16, (EventUnit, bool, SampleCount)>,
     formats: FxHashMap<u16, Arc<Format>>,
     /// Bytes of sealed chunks in addition to their rows.
     raw_bytes: usize,
@@ -188,17 +188,22 @@ impl Profile {
 
     /// Sets the unit and meaning of an event's periods.
     pub fn learn_event(&mut self, event: u16, desc: &EventDesc) {
-        self.units.insert(event, (desc.unit(), desc.has_durations()));
+        self.units.insert(event, (desc.unit(), desc.has_durations(), desc.sample_count()));
     }
 
     /// Returns whether each period of an event is a duration.
     pub fn has_durations(&self, event: u16) -> bool {
-        self.units.get(&event).is_some_and(|(_, durations)| *durations)
+        self.units.get(&event).is_some_and(|(_, durations, _)| *durations)
     }
 
     /// Returns the unit of an event's periods.
     pub fn unit(&self, event: u16) -> EventUnit {
-        self.units.get(&event).map(|(unit, _)| *unit).unwrap_or_default()
+        self.units.get(&event).map(|(unit, ..)| *unit).unwrap_or_default()
+    }
+
+    /// Returns the number of samples that each stored one of an event stands for.
+    pub(crate) fn sample_count(&self, event: u16) -> SampleCount {
+        self.units.get(&event).map(|(.., count)| *count).unwrap_or_default()
     }
 
     pub(crate) fn set_format(&mut self, event: u16, format: Arc<Format>) {

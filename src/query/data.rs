@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::perfdata::EventUnit;
+use crate::perfdata::{EventUnit, SampleCount};
 use crate::profile::{NodeId, Profile};
 use crate::session::Session;
 
@@ -48,6 +48,10 @@ impl Data<'_> {
 
     pub(crate) fn unit(&self, event: usize) -> EventUnit {
         self.profile.unit(event as u16)
+    }
+
+    pub(crate) fn sample_count(&self, event: usize) -> SampleCount {
+        self.profile.sample_count(event as u16)
     }
 
     pub(crate) fn trace(&self, id: u32) -> Arc<str> {

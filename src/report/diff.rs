@@ -133,7 +133,7 @@ mod tests {
         let (old, new) = (acc(5, 50), acc(8, 80));
         let key = vec!["copy".to_owned()];
         let row = Row { key, old, new, old_value: 50.0, new_value: 40.0, z: 0.0, verdict: Verdict::Noise };
-        let side = |total| DiffSide { total, seconds: 1.0 };
+        let side = |total| DiffSide { total, seconds: 1.0, ..DiffSide::default() };
         let totals = [side(acc(10, 100)), side(acc(20, 200))];
         let (per, compute) = (NormalizeBy::Total, Compute::DeltaAbs);
         let [with, without] = [true, false].map(|periods| {

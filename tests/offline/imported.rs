@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use perfprof_tui::source::imported::messages::{Location, Mapping, Profile, Sample, ValueType};
+use perfprof_tui::source::imported::messages::{Function, Line, Location, Mapping, Profile, Sample, ValueType};
 use prost::Message;
 
 use crate::common::{copy_program, data, is_root, program, run};
@@ -223,6 +223,46 @@ fn two_profiles_are_compared() {
     let report: serde_json::Value = serde_json::from_str(&text).expect("json");
     let samples = |side: &str| report[side]["samples"].as_u64();
     assert!(text.contains("main.burn") && samples("old") > Some(0) && samples("new") > Some(0), "{text}"); // words: ok
+}
+
+/// Differences of sums are tested with the numbers of samples that the sums stand for.
+#[test]
+fn differences_of_sums_are_tested_by_their_samples() {
+    let dir = tempfile::tempdir().expect("dir");
+    let strings = ["", "cpu", "nanoseconds", "hot", "cold"].map(str::to_owned).to_vec();
+    let pprof = |name: &str, weights: [i64; 2]| {
+        let sample = |(id, weight): (u64, i64)| Sample { location: vec![id], value: vec![weight], label: Vec::new() };
+        let line = |function| Line { function, line: 1 };
+        let profile = Profile {
+            sample_type: vec![ValueType { kind: 1, unit: 2 }],
+            sample: (1..).zip(weights.map(|n| n * 10_000_000)).map(sample).collect(),
+            location: [1, 2].map(|id| Location { id, line: vec![line(id)], ..Location::default() }).to_vec(),
+            function: [1, 2].map(|id| Function { id, name: id as i64 + 2, ..Function::default() }).to_vec(),
+            period_type: Some(ValueType { kind: 1, unit: 2 }),
+            period: 10_000_000,
+            strings: strings.clone(),
+            ..Profile::default()
+        };
+        let path = dir.path().join(name);
+        std::fs::write(&path, profile.encode_to_vec()).expect("written");
+        path
+    };
+    let folded = |name: &str, weights: [i64; 2]| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, format!("a;hot {}\na;cold {}\n", weights[0], weights[1])).expect("written");
+        path
+    };
+    let verdicts = |old: &Path, new: &Path| -> Vec<String> {
+        let mut command = program();
+        let output = run(command.arg("diff").args([old, new]).args(["--format", "json", "-s", "sym"]));
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("json");
+        let rows = report["rows"].as_array().expect("rows").iter();
+        rows.map(|row| row["verdict"].as_str().expect("a verdict").to_owned()).collect()
+    };
+    let (few, many) = (pprof("few", [50, 50]), pprof("many", [5000, 5000]));
+    assert_eq!(verdicts(&few, &pprof("few-now", [60, 40])), ["noise", "noise"]);
+    assert_eq!(verdicts(&many, &pprof("many-now", [6000, 4000])), ["shrank", "grew"]);
+    assert_eq!(verdicts(&folded("old", [5000, 5000]), &folded("new", [6000, 4000])), ["shrank", "grew"]);
 }
 
 /// The build ids of programs in tests/data/bin.

@@ -268,7 +268,7 @@ fn the_second_line_says_how_much_cpu_is_used() {
     // Shares add up to 100 % on both sides of a comparison, so the sums are shown.
     let compared = answered(160, "b", |answer| {
         answer.view.cpu_use = Some(CpuUse { cpus: 1.5, sampled: 2, modes: [100.0, 0.0, 0.0, 0.0], of_machine: false });
-        let side = |period| DiffSide { total: Acc { samples: 9, period }, seconds: 2.0 };
+        let side = |period| DiffSide { total: Acc { samples: 9, period }, seconds: 2.0, ..DiffSide::default() };
         answer.view.sides = Some((side(1_000_000_000), side(3_000_000_000)));
     });
     let line = compared.text().lines().nth(1).unwrap_or_default().trim_end().to_owned();

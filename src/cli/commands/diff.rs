@@ -11,6 +11,7 @@ use crate::lang::counted;
 use crate::panel::printable::EscapeForm;
 use crate::panel::row_order::arrange;
 use crate::panel::text::clean;
+use crate::perfdata::SampleCount;
 use crate::query::diff::{DiffRow, DiffSide, NormalizeBy, diff};
 use crate::query::rows::top_table::key_text;
 use crate::query::{Aggregate, ColumnKey, Order, RowLimit, Top, TopSpec};
@@ -95,10 +96,12 @@ pub(crate) fn run(mut args: DiffArgs) -> anyhow::Result<u8> {
             if !args.quiet {
                 print(&side("old", &args.old, &old))?;
                 print(&side("new", &args.new, &new))?;
-                print(&format!(
-                    "# values: {}.  ▲ grew  ▼ shrank  + new  - gone  ~ within chance (two-proportion z test, 95 %)\n",
-                    per.unit_label()
-                ))?;
+                let is_tested = [&old, &new].iter().all(|one| one.side.stands_for != SampleCount::Unknown);
+                let test = match is_tested {
+                    true => "~ within chance (two-proportion z test, 95 %)",
+                    false => "chance is not tested: the numbers of samples are unknown",
+                };
+                print(&format!("# values: {}.  ▲ grew  ▼ shrank  + new  - gone  {test}\n", per.unit_label()))?;
             }
             let text = table(&rows, &keys, &shape).to_text();
             print(match (rows.is_empty(), args.quiet) {
@@ -171,7 +174,7 @@ impl ComparedSide {
         if args.percentage.unwrap_or(args.which.usual_shares()) == ShareOf::Absolute {
             total = Aggregate::new(event, args.which.of_times_and_cpus().filter(&loaded)?).over(loaded.data()).total();
         }
-        let side = DiffSide { total, seconds };
+        let side = DiffSide { total, seconds, stands_for: loaded.data().sample_count(event) };
         Ok(Self { event, side, rows, loaded })
     }
 }

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use crate::profile::frames::SymState;
 use crate::profile::{Acc, Sym};
 
-use super::{DiffSide, NormalizeBy, RowDiff, verdict};
+use super::{DiffSide, NormalizeBy, RowDiff, verdict_among};
 use crate::query::answer::MAX_ROWS;
 use crate::query::data::Data;
 use crate::query::question::{Order, TopSpec};
@@ -39,10 +39,11 @@ pub fn compare(new: TableSide<'_>, old: TableSide<'_>, spec: &TopSpec, per: Norm
     for (i, row) in (0..).zip(&old.top.rows) {
         left.entry(key(&old, row)).or_default().push_back(i);
     }
+    let stand_for = (old.side.stands_for, new.side.stands_for);
     let diff = |then: Acc, now: Acc| RowDiff {
         old: old.side.value(then, per),
         new: new.side.value(now, per),
-        verdict: verdict((then, old.side.total), (now, new.side.total)),
+        verdict: verdict_among((then, old.side.total), (now, new.side.total), stand_for),
         per,
     };
     let mut out = Vec::with_capacity(new.top.rows.len());
@@ -96,7 +97,7 @@ mod tests {
     /// Rows as sign, name, old value and new value.
     fn shown(then: &Staged, now: &Staged, spec: &TopSpec, per: NormalizeBy) -> Vec<String> {
         let (old, new) = (then.top(spec), now.top(spec));
-        let side = |top: &Top, seconds| DiffSide { total: top.total, seconds };
+        let side = |top: &Top, seconds| DiffSide { total: top.total, seconds, ..DiffSide::default() };
         let old_table = TableSide { data: then.data(), top: &old, side: side(&old, 2.0) };
         let table = TableSide { data: now.data(), top: &new, side: side(&new, 4.0) };
         let name = |place: &SideRow| match place {

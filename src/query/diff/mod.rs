@@ -2,13 +2,15 @@
 //!
 //! The pooled two-proportion z test decides whether a difference of shares is significant (NIST/SEMATECH e-Handbook of
 //! Statistical Methods, §7.3.3, "How can we determine whether two processes produce the same proportion of
-//! defectives?"), with the numbers of samples, two-sided at 95 %.
+//! defectives?"), with the numbers of samples, two-sided at 95 %. Files of sums do not always tell them: their differences
+//! are not called chance.
 
 pub mod compare;
 
 use hashbrown::HashMap;
 
 use crate::panel::row_order::arrange;
+use crate::perfdata::SampleCount;
 use crate::profile::Acc;
 
 /// The normalization of weights in a comparison.
@@ -48,6 +50,8 @@ pub struct DiffSide {
     pub total: Acc,
     /// Its duration.
     pub seconds: f64,
+    /// The number of samples that each stored one stands for.
+    pub stands_for: SampleCount,
 }
 
 impl DiffSide {
@@ -153,6 +157,25 @@ pub fn z(a: u64, n: u64, b: u64, m: u64) -> f64 {
     if deviation == 0.0 { 0.0 } else { (b / m - a / n) / deviation }
 }
 
+fn n_samples(acc: Acc, stands_for: SampleCount) -> Option<u64> {
+    match stands_for {
+        SampleCount::One => Some(acc.samples),
+        SampleCount::PerPeriod(period) => Some(acc.period / period.max(1)),
+        SampleCount::Unknown => None,
+    }
+}
+
+/// Returns the z statistic of a share: (weight, total) before and now. Without the numbers of samples, it is infinite for
+/// every difference.
+fn z_of(old: (Acc, Acc), new: (Acc, Acc), stand_for: (SampleCount, SampleCount)) -> f64 {
+    let samples = |(a, n): (Acc, Acc), stands_for| Some((n_samples(a, stands_for)?, n_samples(n, stands_for)?));
+    match (samples(old, stand_for.0), samples(new, stand_for.1)) {
+        (Some((a, n)), Some((b, m))) => z(a, n, b, m),
+        _ if old.0.percent_of(&old.1) == new.0.percent_of(&new.1) => 0.0,
+        _ => f64::INFINITY,
+    }
+}
+
 fn verdict_of(a: Acc, b: Acc, z: f64, delta: f64) -> Verdict {
     match (a.is_zero(), b.is_zero()) {
         _ if z.abs() < Z95 => Verdict::Noise,
@@ -165,7 +188,12 @@ fn verdict_of(a: Acc, b: Acc, z: f64, delta: f64) -> Verdict {
 
 /// Returns the verdict on a share: (weight, total) before and now.
 pub fn verdict(old: (Acc, Acc), new: (Acc, Acc)) -> Verdict {
-    let z = z(old.0.samples, old.1.samples, new.0.samples, new.1.samples);
+    verdict_among(old, new, Default::default())
+}
+
+/// Does the same for the samples that stored ones before and now stand for.
+pub(crate) fn verdict_among(old: (Acc, Acc), new: (Acc, Acc), stand_for: (SampleCount, SampleCount)) -> Verdict {
+    let z = z_of(old, new, stand_for);
     verdict_of(old.0, new.0, z, new.0.percent_of(&new.1) - old.0.percent_of(&old.1))
 }
 
@@ -180,7 +208,8 @@ pub fn diff<K: Clone + Ord + std::hash::Hash>(
     new.1.iter().for_each(|(key, acc)| pairs.entry(key.clone()).or_default().1 += *acc);
     let row = |(key, (a, b)): (K, (Acc, Acc))| {
         let (old_value, new_value) = (old.0.value(a, per), new.0.value(b, per));
-        let z = z(a.samples, old.0.total.samples, b.samples, new.0.total.samples);
+        let stand_for = (old.0.stands_for, new.0.stands_for);
+        let z = z_of((a, old.0.total), (b, new.0.total), stand_for);
         let verdict = verdict_of(a, b, z, new_value - old_value);
         DiffRow { key, old: a, new: b, old_value, new_value, z, verdict }
     };
@@ -199,7 +228,7 @@ mod tests {
     }
 
     fn side(total: u64) -> DiffSide {
-        DiffSide { total: acc(total), seconds: 2.0 }
+        DiffSide { total: acc(total), seconds: 2.0, ..DiffSide::default() }
     }
 
     #[test]
@@ -233,6 +262,23 @@ mod tests {
         assert!((z(5, 50, 24, 80) - 2.664_845).abs() < 1e-6, "{}", z(5, 50, 24, 80));
     }
 
+    /// Half of a profile becomes six tenths: significant of 5000 samples, not of 50.
+    #[test]
+    fn sums_stand_for_many_samples() {
+        let sum = |period| Acc { samples: 1, period };
+        let (before, now) = ((sum(50_000), sum(100_000)), (sum(60_000), sum(100_000)));
+        let with = |a, b| verdict_among(before, now, (a, b));
+        let (few, many) = (SampleCount::PerPeriod(2000), SampleCount::PerPeriod(20));
+        assert_eq!([with(few, few), with(many, many)], [Verdict::Noise, Verdict::Grew]);
+        assert_eq!([with(few, many), with(many, few)], [Verdict::Noise; 2]);
+        // Unknown numbers make no difference chance.
+        let unknown = SampleCount::Unknown;
+        assert_eq!([with(unknown, few), with(few, unknown), with(unknown, unknown)], [Verdict::Grew; 3]);
+        assert_eq!(verdict_among(now, before, (unknown, few)), Verdict::Shrank);
+        assert_eq!(verdict_among(now, now, (unknown, unknown)), Verdict::Noise);
+        assert_eq!(verdict_among((Acc::default(), sum(9)), (sum(1), sum(9)), (unknown, few)), Verdict::New);
+    }
+
     #[test]
     fn what_a_difference_is_called() {
         let none = Acc::default();
@@ -254,7 +300,7 @@ mod tests {
 
     #[test]
     fn values_in_each_unit() {
-        let side = DiffSide { total: acc(40), seconds: 4.0 };
+        let side = DiffSide { total: acc(40), seconds: 4.0, ..DiffSide::default() };
         let pers = [NormalizeBy::Total, NormalizeBy::Second, NormalizeBy::Nothing];
         assert_eq!(pers.map(|per| side.value(acc(6), per)), [15.0, 15.0, 60.0]);
         assert_eq!(DiffSide { seconds: 8.0, ..side }.value(acc(6), NormalizeBy::Second), 7.5);

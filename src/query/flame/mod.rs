@@ -3,6 +3,7 @@
 
 use std::sync::OnceLock;
 
+use crate::perfdata::SampleCount;
 use crate::profile::{Acc, FrameId, NodeId, SiteId, Trie};
 
 use super::aggregate::Aggregate;
@@ -37,6 +38,8 @@ pub struct Comparison {
     pub(crate) scale: (u64, u64),
     /// The durations of the baseline and of the current side, in seconds.
     pub(crate) seconds: (f64, f64),
+    /// What a stored sample of the baseline and of the current side stands for.
+    pub(crate) stand_for: (SampleCount, SampleCount),
 }
 
 /// The tree. Node 0 is the root; a parent's ID is less than its children's. Nodes without weight remain.
@@ -116,7 +119,8 @@ impl FlameTree {
         let now = namer.add(new.data, new.aggregate, &mut trie);
         let then = namer.add(old.data, old.aggregate, &mut trie);
         let seconds = (old.side.seconds, new.side.seconds);
-        let comparison = Comparison { per, scale: scale(&new.side, &old.side, per), seconds };
+        let stand_for = (old.side.stands_for, new.side.stands_for);
+        let comparison = Comparison { per, scale: scale(&new.side, &old.side, per), seconds, stand_for };
         Self::whole(namer, trie, now, Some((comparison, then)), None)
     }
 

@@ -74,7 +74,7 @@ fn frames_are_of_their_file_and_of_what_they_run_inside() {
 
 #[test]
 fn sides_in_whole_factors() {
-    let side = |period, seconds| DiffSide { total: Acc { samples: 1, period }, seconds };
+    let side = |period, seconds| DiffSide { total: Acc { samples: 1, period }, seconds, ..DiffSide::default() };
     let (new, old) = (side(7, 2.5), side(9, 4.0));
     assert_eq!(scale(&new, &old, NormalizeBy::Total), (9, 7));
     assert_eq!(scale(&new, &old, NormalizeBy::Second), (4000, 2500));
@@ -104,10 +104,11 @@ fn a_tree_says_what_it_is_compared_with() {
     let fold = Aggregate::new(0, None);
     let empty = FlameTree::build(staged.data(), &fold, None, &[]);
     assert_eq!((empty.is_empty(), empty.len(), empty.comparison()), (true, 1, None));
-    let side = |period, seconds| DiffSide { total: Acc { samples: 1, period }, seconds };
+    let side = |period, seconds| DiffSide { total: Acc { samples: 1, period }, seconds, ..DiffSide::default() };
     let stacks = |side| FlameStacks { data: staged.data(), aggregate: &fold, side };
     let both = FlameTree::compare(stacks(side(7, 2.0)), stacks(side(9, 3.0)), NormalizeBy::Total, &[]);
-    let comparison = Comparison { per: NormalizeBy::Total, scale: (9, 7), seconds: (3.0, 2.0) };
+    let comparison =
+        Comparison { per: NormalizeBy::Total, scale: (9, 7), seconds: (3.0, 2.0), stand_for: Default::default() };
     assert_eq!(both.comparison(), Some(comparison));
     let stack = [name("t", DsoKind::Unknown, "")];
     assert!(!one_stack(&stack[..]).is_empty());
@@ -226,7 +227,7 @@ proptest! {
     fn a_tree_is_a_plain_sum(new in samples(), old in samples(), edits in proptest::collection::vec(edit(), 0..3)) {
         let (now, then) = (staged(&new), staged(&old));
         let (new_fold, old_fold) = (now.fold(), then.fold());
-        let side = |fold: &Aggregate, seconds| DiffSide { total: fold.total(), seconds };
+        let side = |fold: &Aggregate, seconds| DiffSide { total: fold.total(), seconds, ..DiffSide::default() };
         let stacks = FlameStacks { data: now.data(), aggregate: &new_fold, side: side(&new_fold, 2.0) };
         let before = FlameStacks { data: then.data(), aggregate: &old_fold, side: side(&old_fold, 3.0) };
         for (tree, old) in [

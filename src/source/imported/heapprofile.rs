@@ -57,7 +57,8 @@ struct NodeSamples {
 pub(super) fn read(bytes: &[u8]) -> Result<ImportedProfile, ImportError> {
     let mut out =
         ImportedProfile::new("V8 heap profile: the period of a sample is the size that its function allocated");
-    out.event("size", EventUnit::Bytes, false);
+    let event = out.event("size", EventUnit::Bytes, false);
+    out.are_sums(event, 0);
     let nodes = nodes(bytes, &mut out)?;
     add_weights(&nodes, &mut out)?;
     Ok(out)
@@ -69,7 +70,8 @@ pub(super) fn read_cpu(bytes: &[u8]) -> Result<ImportedProfile, ImportError> {
     let NodeSamples { samples, timestamps } = serde_json::from_slice(bytes)?;
     let nodes = nodes(bytes, &mut out)?;
     if samples.is_empty() || timestamps.len() < samples.len() {
-        out.event("hits", EventUnit::Count, false);
+        let event = out.event("hits", EventUnit::Count, false);
+        out.are_sums(event, 1);
         add_weights(&nodes, &mut out)?;
         return Ok(out);
     }

@@ -24,6 +24,8 @@ mod number {
     pub(super) const DROP_FRAMES: u64 = 7;
     pub(super) const KEEP_FRAMES: u64 = 8;
     pub(super) const DURATION: u64 = 10;
+    pub(super) const PERIOD_TYPE: u64 = 11;
+    pub(super) const PERIOD: u64 = 12;
     pub(super) const COMMENT: u64 = 13;
     pub(super) const DEFAULT_SAMPLE_TYPE: u64 = 14;
     /// The largest known one.
@@ -137,6 +139,9 @@ struct Tables<'a> {
     dropped: i64,
     kept: i64,
     duration: u64,
+    /// The type and the number of units of one sample.
+    period_type: Option<ValueType>,
+    period: u64,
     comments: Vec<i64>,
     n_samples: usize,
 }
@@ -173,6 +178,8 @@ impl<'a> Tables<'a> {
                 (number::DROP_FRAMES, Field::Number(index)) => tables.dropped = index as i64,
                 (number::KEEP_FRAMES, Field::Number(index)) => tables.kept = index as i64,
                 (number::DURATION, Field::Number(ns)) => tables.duration = ns,
+                (number::PERIOD_TYPE, Field::Bytes(value)) => tables.period_type = ValueType::decode(value).ok(),
+                (number::PERIOD, Field::Number(period)) => tables.period = period,
                 (number::COMMENT, Field::Number(index)) => tables.comments.push(index as i64),
                 (number::COMMENT, Field::Bytes(value)) => {
                     let mut packed = Fields { bytes: value, at: 0 };
@@ -189,6 +196,16 @@ impl<'a> Tables<'a> {
         let bytes = usize::try_from(index).ok().and_then(|index| self.strings.get(index));
         let limited = |bytes: &&'a [u8]| String::from_utf8_lossy(&bytes[..bytes.len().min(MOST_TEXT)]).into_owned();
         bytes.map(limited).unwrap_or_default()
+    }
+
+    /// Returns the period of a sample in units of a sample type; 0 if it is unknown.
+    fn sample_period(&self, of: &ValueType) -> u64 {
+        let [name, unit] = [of.kind, of.unit].map(|index| self.text(index));
+        let is_its = |period: &ValueType| self.text(period.kind) == name && self.text(period.unit) == unit;
+        match &self.period_type {
+            Some(period) if is_its(period) => self.period,
+            _ => u64::from(name == "samples" && unit == "count"),
+        }
     }
 
     /// Returns the sample type that readers show first: the named one, else the last, as `go tool pprof` does.
@@ -288,7 +305,14 @@ impl<'a> Reader<'a> {
             let name = if name.is_empty() { "samples" } else { &name };
             // An event of an earlier profile of the series; two sample types of one profile are two events.
             let same = out.events[..known].iter().position(|event| event.name == name);
-            let event = same.map_or_else(|| out.event(name, unit, time.is_some()), |event| event as u16);
+            let event = match same {
+                Some(event) => event as u16,
+                None => {
+                    let event = out.event(name, unit, time.is_some());
+                    out.are_sums(event, tables.sample_period(of).saturating_mul(factor));
+                    event
+                }
+            };
             events[at] = (event, factor);
         }
         if known == 0 && tables.duration > 0 {

@@ -122,6 +122,13 @@ impl ImportedProfile {
         (self.events.len() - 1) as u16
     }
 
+    /// Marks an event whose samples are sums of samples with this period; 0 if it is unknown.
+    pub(super) fn are_sums(&mut self, event: u16, period: u64) {
+        if let Some(event) = self.events.get_mut(usize::from(event)) {
+            *event = event.clone().of_sums(period);
+        }
+    }
+
     fn names(&self) -> Vec<String> {
         self.events.iter().map(|event| event.name.clone()).collect()
     }

@@ -97,7 +97,8 @@ pub(super) fn read(profile: CpuProfile) -> Result<ImportedProfile, ImportError> 
             }
         }
         _ => {
-            out.event("hits", EventUnit::Count, false);
+            let event = out.event("hits", EventUnit::Count, false);
+            out.are_sums(event, 1);
             let hit = profile.nodes.iter().filter(|node| node.hit_count > 0);
             hit.filter_map(|node| Some((node.hit_count, *stacks.get(&node.id)?)))
                 .for_each(|(hits, stack)| out.add(sample(0, hits, stack)));

@@ -192,7 +192,9 @@ impl CountForm {
     pub(crate) fn events(self, has_times: bool) -> Vec<EventDesc> {
         let names: &[&str] = if self.has_two { &["old", "new"] } else { &["samples"] };
         let one = |name: &&str| {
-            let mut event = EventDesc::folded(name, self.decimals);
+            let event = EventDesc::folded(name, self.decimals);
+            // The number of samples in a count is unknown: counts may be microseconds.
+            let mut event = if has_times { event } else { event.of_sums(0) };
             event.attr.sample_type = sample::CALLCHAIN | if has_times { sample::TIME } else { 0 };
             event
         };

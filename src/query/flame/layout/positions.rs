@@ -1,6 +1,6 @@
 //! Computes the positions of blocks from a tree, row by row, from cumulative sums.
 
-use crate::query::diff::{Verdict, verdict};
+use crate::query::diff::{Verdict, verdict_among};
 use crate::query::flame::{Class, FlameTree, WeightPair};
 use crate::query::search::{pattern, shown};
 
@@ -315,8 +315,8 @@ impl<'a> FlameLayout<'a> {
     }
 
     pub(super) fn verdict(&self, total: WeightPair) -> Option<Verdict> {
-        self.out.compared?;
+        let stand_for = self.out.compared?.stand_for;
         let whole = self.out.total;
-        Some(verdict((total.old, whole.old), (total.new, whole.new)))
+        Some(verdict_among((total.old, whole.old), (total.new, whole.new), stand_for))
     }
 }

@@ -31,7 +31,7 @@ fn compared(old: &[&str], new: &[&str], per: NormalizeBy) -> FlameTree {
 fn compared_over(old: &[&str], new: &[&str], per: NormalizeBy, seconds: (f64, f64)) -> FlameTree {
     let (old, new) = (recorded(old), recorded(new));
     let (then, now) = (old.fold(), new.fold());
-    let side = |fold: &Aggregate, seconds| DiffSide { total: fold.total(), seconds };
+    let side = |fold: &Aggregate, seconds| DiffSide { total: fold.total(), seconds, ..DiffSide::default() };
     let before = FlameStacks { data: old.data(), aggregate: &then, side: side(&then, seconds.0) };
     let after = FlameStacks { data: new.data(), aggregate: &now, side: side(&now, seconds.1) };
     FlameTree::compare(after, before, per, &[])

@@ -244,7 +244,7 @@ fn what_is_gone_has_a_line_without_weight() {
         (q.limit_percent, q.expand_all) = (limit_percent, true);
         let (fold, mut now_rows) = (now.fold(), KeptRows::default());
         let (old, new) = (then.top(&q.top), now_rows.top(now.data(), &fold, None, &q.top, ALL));
-        let side = |top: &Top| DiffSide { total: top.total, seconds: 2.0 };
+        let side = |top: &Top| DiffSide { total: top.total, seconds: 2.0, ..DiffSide::default() };
         let old = TableSide { data: then.data(), top: &old, side: side(&old) };
         let table = TableSide { data: now.data(), top: &new, side: side(&new) };
         let rows = compare(table, old, &q.top, per);

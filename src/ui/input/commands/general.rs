@@ -84,7 +84,7 @@ commands! { FIND "Find and filter" {
     NOT_HOST "not-host" ["- @"] "exclude this row's host" of table => Plain(|app| app.model.zoom(ColumnKey::Host, true));
     NOT_KERNEL "not-kernel" ["- ctrl-k"] "exclude kernel code"
         => Plain(|app| app.model.push_zoom("not kernel".into(), "!(kernel)".into()));
-    IDLE "idle" ["i"] "show or hide idle CPUs, and threads that wait for work" => Plain(|app| app.model.toggle_idle());
+    IDLE "idle" ["i"] "show or hide idle CPUs, and idle threads of the kernel" => Plain(|app| app.model.toggle_idle());
 }}
 
 commands! { SESSION "Session" {

@@ -455,7 +455,7 @@ mod tests {
             samples.len()
         };
         assert_eq!([1, 255, 256, 600].map(samples), [61, 61, 9 + 26, 9 + 18]);
-        assert!(samples(6000) < 16);
+        assert!(samples(3000) < 16);
     }
 
     #[test]

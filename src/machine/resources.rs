@@ -1,31 +1,30 @@
 //! The use of the machine's resources in each interval: disks, memory, networks, processes, limits of cgroups. A bounded
 //! history answers questions about earlier times.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::fs;
+mod networks;
+
+use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::kernel::host::{ProcFile, Roots};
 use crate::session::machine::quota::ThrottledGroup;
-use crate::session::machine::resources::{DiskCounters, disks, keyed, net_counters};
+use crate::session::machine::resources::{DiskCounters, disks, keyed};
 use crate::session::machine::{Pressure, Stat, Ticks};
 
 use super::culprits::{CulpritWatch, Culprits, HighCounters, MANY_FAILED, MANY_TIMERS};
 use super::deadlocks::{Deadlock, DeadlockWatch};
-use super::listeners::{FullQueue, ListenWatch};
 use super::lock_waits::{LockLooks, LockWatch};
 use super::memory_limits::{MemoryGroup, MemoryLimits};
 use super::processes::traffic::{ProcessTraffic, TrafficWatch};
 use super::processes::{ProcessUse, ProcessWatch};
+use super::sockets::{GrownCounters, SocketFaults, SocketWatch};
+
+use networks::NetworkWatch;
+pub use networks::{NetworkCounts, NetworkUse};
 
 /// The number of intervals that are kept.
 pub(crate) const KEPT: usize = 1800;
-/// The limit of network namespaces that are read in an interval, in addition to our own.
-const MAX_NAMESPACES: usize = 16;
-/// The number of intervals between two searches for the network namespaces of idle processes, and the limit of processes.
-const SEARCHED_EVERY: u32 = 10;
-const MAX_SEARCHED: usize = 8000;
 
 /// A disk in an interval.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -45,32 +44,6 @@ pub struct MemoryUse {
     pub(crate) reclaimed: u64,
     pub(crate) swapped_in: u64,
     pub(crate) killed: u64,
-}
-
-/// The connections of a network namespace in an interval.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct NetworkUse {
-    /// A process in it; `None` for the namespace of this program.
-    pub(crate) process: Option<(i32, Arc<str>)>,
-    pub(crate) counts: NetworkCounts,
-}
-
-/// Counters of TCP and UDP.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct NetworkCounts {
-    pub(crate) opened: u64,
-    pub(crate) accepted: u64,
-    pub(crate) failed: u64,
-    /// Established connections that ended by a reset.
-    pub(crate) reset: u64,
-    pub(crate) segments: u64,
-    pub(crate) retransmitted: u64,
-    /// Connections that a full listen queue dropped.
-    pub(crate) unaccepted: u64,
-    /// Other connections that were dropped before they were open, mostly because the SYN queue was full.
-    pub(crate) half_open_dropped: u64,
-    /// Datagrams that a full socket buffer dropped.
-    pub(crate) datagrams_dropped: u64,
 }
 
 /// The use of all resources in an interval.
@@ -93,8 +66,8 @@ pub struct Resources {
     pub(crate) memory: MemoryUse,
     pub(crate) full_groups: Vec<MemoryGroup>,
     pub(crate) networks: Vec<NetworkUse>,
-    /// The full listen queue behind dropped connections, if there were any.
-    pub(crate) full_queue: Option<FullQueue>,
+    /// The sockets behind counters of networks.
+    pub(crate) sockets: SocketFaults,
     /// Interrupts of each CPU's timer per second.
     pub(crate) timers: Vec<(u32, f32)>,
     /// The processes behind failed connections and interrupts of timers.
@@ -157,20 +130,17 @@ pub(crate) struct ResourceWatch {
     disks_file: ProcFile,
     vm_file: ProcFile,
     memory_file: ProcFile,
-    net_files: [ProcFile; 2],
     proc: PathBuf,
     /// Whether a block device is a whole one, not a partition, by its name.
     whole: HashMap<String, bool>,
     sys_block: PathBuf,
     processes: ProcessWatch,
     traffic: TrafficWatch,
-    /// A process of each network namespace that the last search found, and the intervals until the next one.
-    namespaces: Vec<i32>,
-    until_search: u32,
+    networks: NetworkWatch,
     locks: LockWatch,
     deadlocks: DeadlockWatch,
     limits: MemoryLimits,
-    listeners: ListenWatch,
+    sockets: SocketWatch,
     culprits: CulpritWatch,
     before: Readings,
     history: ResourceHistory,
@@ -185,7 +155,6 @@ struct Readings {
     forks: u64,
     disks: HashMap<String, DiskCounters>,
     vm: Option<[u64; 6]>,
-    networks: HashMap<PathBuf, NetworkCounts>,
 }
 
 impl ResourceWatch {
@@ -195,18 +164,16 @@ impl ResourceWatch {
             disks_file: file("diskstats", 1 << 12),
             vm_file: file("vmstat", 1 << 13),
             memory_file: file("meminfo", 1 << 11),
-            net_files: ["net/snmp", "net/netstat"].map(|name| file(name, 1 << 12)),
             proc: roots.proc.clone(),
             whole: HashMap::new(),
             sys_block: roots.sys.join("class/block"),
             processes: ProcessWatch::default(),
             traffic: TrafficWatch::default(),
-            namespaces: Vec::new(),
-            until_search: 0,
+            networks: NetworkWatch::new(roots),
             locks: LockWatch::default(),
             deadlocks: DeadlockWatch::default(),
             limits: MemoryLimits::here(),
-            listeners: ListenWatch::default(),
+            sockets: SocketWatch::default(),
             culprits: CulpritWatch::default(),
             before: Readings::default(),
             history: ResourceHistory::default(),
@@ -233,7 +200,7 @@ impl ResourceWatch {
         let passed = ticks.since(&self.before.ticks);
         let ns = |ticks: u64| ticks.saturating_mul(1_000_000_000 / rate.max(1));
         let (processes, processes_ns) = self.processes.read().unwrap_or_default();
-        let networks = self.networks(&processes);
+        let networks = self.networks.read(&processes);
         let failed = networks.iter().map(|one| one.counts.failed).max().unwrap_or(0);
         // Tracepoints show this machine, not one whose files are elsewhere. The first reading has no interval.
         let can_measure = !is_first && self.proc == Path::new("/proc");
@@ -241,7 +208,12 @@ impl ResourceWatch {
             failed_connects: can_measure && failed as f64 * 1e9 / length.max(1) as f64 >= MANY_FAILED,
             timers: can_measure && slow.timers.iter().any(|(_, rate)| f64::from(*rate) >= MANY_TIMERS),
         };
-        let are_dropped = networks.iter().any(|one| one.counts.unaccepted > 0);
+        let has_grown = |of: fn(&NetworkCounts) -> u64| networks.iter().any(|one| of(&one.counts) > 0);
+        let grown = GrownCounters {
+            unaccepted: has_grown(|counts| counts.unaccepted),
+            syns_resent: has_grown(|counts| counts.syns_resent),
+            zero_windows: has_grown(|counts| counts.window_probes.saturating_add(counts.windows_closed)),
+        };
         let new = Resources {
             at,
             length,
@@ -257,7 +229,7 @@ impl ResourceWatch {
             memory: self.memory(),
             full_groups: self.limits.read(),
             networks,
-            full_queue: self.listeners.read(are_dropped),
+            sockets: self.sockets.read(grown),
             timers: slow.timers.to_vec(),
             culprits: self.culprits.read(at, high),
             processes,
@@ -318,53 +290,6 @@ impl ResourceWatch {
             killed: since(4),
         }
     }
-
-    /// Finds a process of each network namespace: one that waits for its peers uses little CPU time.
-    fn search_namespaces(&mut self) {
-        let left = self.until_search.checked_sub(1);
-        self.until_search = left.unwrap_or(SEARCHED_EVERY - 1);
-        if left.is_some() {
-            return;
-        }
-        let entries = fs::read_dir(&self.proc).into_iter().flatten().flatten();
-        let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok()).take(MAX_SEARCHED);
-        let mut found: BTreeMap<PathBuf, i32> = BTreeMap::new();
-        for pid in numbers {
-            if let Ok(namespace) = fs::read_link(self.proc.join(pid.to_string()).join("ns/net")) {
-                let first = found.entry(namespace).or_insert(pid);
-                *first = pid.min(*first);
-            }
-        }
-        self.namespaces = found.into_values().collect();
-    }
-
-    /// Reads our own network namespace, then those of the processes with the largest figures, then others.
-    fn networks(&mut self, processes: &[ProcessUse]) -> Vec<NetworkUse> {
-        self.search_namespaces();
-        let texts = self.net_files.each_mut().map(|file| file.read().map(<[u8]>::to_vec).unwrap_or_default());
-        let mut found = vec![(PathBuf::new(), None, NetworkCounts::parse(&texts))];
-        let own = fs::read_link(self.proc.join("self/ns/net")).ok();
-        let largest = processes.iter().map(|one| (one.pid, Some(one.comm.clone())));
-        for (pid, comm) in largest.chain(self.namespaces.iter().map(|pid| (*pid, None))) {
-            let dir = self.proc.join(pid.to_string());
-            let Ok(namespace) = fs::read_link(dir.join("ns/net")) else { continue };
-            let is_known = Some(&namespace) == own.as_ref() || found.iter().any(|(known, ..)| *known == namespace);
-            if !is_known && found.len() <= MAX_NAMESPACES {
-                let read = |file| fs::read(dir.join(file));
-                let (Ok(snmp), Ok(netstat)) = (read("net/snmp"), read("net/netstat")) else { continue };
-                let texts = [snmp, netstat];
-                let name = || String::from_utf8_lossy(&read("comm").unwrap_or_default()).trim_end().into();
-                found.push((namespace, Some((pid, comm.unwrap_or_else(name))), NetworkCounts::parse(&texts)));
-            }
-        }
-        let mut out = Vec::new();
-        for (namespace, process, now) in &found {
-            let then = self.before.networks.get(namespace).copied().unwrap_or(*now);
-            out.push(NetworkUse { process: process.clone(), counts: now.since(&then) });
-        }
-        self.before.networks = found.into_iter().map(|(namespace, _, now)| (namespace, now)).collect();
-        out
-    }
 }
 
 /// Figures that the caller has read already.
@@ -375,62 +300,10 @@ pub(crate) struct SlowFigures<'a> {
     pub(crate) timers: &'a [(u32, f32)],
 }
 
-impl NetworkCounts {
-    /// Parses the texts of /proc/net/snmp and /proc/net/netstat.
-    fn parse([snmp, netstat]: &[Vec<u8>; 2]) -> Self {
-        let [opened, accepted, failed, reset, segments, retransmitted, datagrams_dropped] = net_counters(
-            snmp,
-            [
-                ("Tcp", "ActiveOpens"),
-                ("Tcp", "PassiveOpens"),
-                ("Tcp", "AttemptFails"),
-                ("Tcp", "EstabResets"),
-                ("Tcp", "OutSegs"),
-                ("Tcp", "RetransSegs"),
-                ("Udp", "RcvbufErrors"),
-            ],
-        );
-        let [unaccepted, dropped] = net_counters(netstat, [("TcpExt", "ListenOverflows"), ("TcpExt", "ListenDrops")]);
-        // The second includes the first.
-        let half_open_dropped = dropped.saturating_sub(unaccepted);
-        Self {
-            opened,
-            accepted,
-            failed,
-            reset,
-            segments,
-            retransmitted,
-            unaccepted,
-            half_open_dropped,
-            datagrams_dropped,
-        }
-    }
-
-    fn map(&self, other: &Self, of: fn(u64, u64) -> u64) -> Self {
-        Self {
-            opened: of(self.opened, other.opened),
-            accepted: of(self.accepted, other.accepted),
-            failed: of(self.failed, other.failed),
-            reset: of(self.reset, other.reset),
-            segments: of(self.segments, other.segments),
-            retransmitted: of(self.retransmitted, other.retransmitted),
-            unaccepted: of(self.unaccepted, other.unaccepted),
-            half_open_dropped: of(self.half_open_dropped, other.half_open_dropped),
-            datagrams_dropped: of(self.datagrams_dropped, other.datagrams_dropped),
-        }
-    }
-
-    fn since(&self, before: &Self) -> Self {
-        self.map(before, u64::saturating_sub)
-    }
-
-    pub(crate) fn plus(&self, other: &Self) -> Self {
-        self.map(other, u64::saturating_add)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn stat(forks: u64, idle: u64, user: u64) -> Stat {
@@ -455,7 +328,8 @@ mod tests {
             put("vmstat", &format!("pgfault {n}\npgmajfault {n}\noom_kill {}\n", n / 10));
             put("meminfo", "MemTotal: 1000 kB\nMemAvailable: 100 kB\n");
             put("net/snmp", &format!("Tcp: ActiveOpens AttemptFails\nTcp: {n} {}\n", n / 2));
-            put("net/netstat", &format!("TcpExt: ListenOverflows ListenDrops\nTcpExt: {n} {}\n", 3 * n));
+            let names = "ListenOverflows ListenDrops TCPSynRetrans TCPWinProbe TCPToZeroWindowAdv";
+            put("net/netstat", &format!("TcpExt: {names}\nTcpExt: {n} {} {} {n} {n}\n", 3 * n, 2 * n));
         };
         put("class/block/vda1/partition", "1");
         let roots = Roots { proc: dir.path().into(), sys: dir.path().into() };
@@ -473,38 +347,9 @@ mod tests {
         assert_eq!((one.memory.faults, one.memory.killed, one.memory.available_kb), (50, 5, 100));
         let counts = one.networks[0].counts;
         assert_eq!((counts.opened, counts.failed, counts.unaccepted, counts.segments), (50, 25, 50, 0));
-        assert_eq!(counts.half_open_dropped, 100);
+        assert_eq!((counts.half_open_dropped, counts.syns_resent), (100, 100));
+        assert_eq!((counts.window_probes, counts.windows_closed), (50, 50));
         assert_eq!((history.between((2_000_000_000, u64::MAX)).len(), history.start()), (0, Some(1_000_000_000)));
-    }
-
-    /// A client that waits for its peers is not among the processes with the largest figures.
-    #[test]
-    fn namespaces_of_idle_processes_are_read() {
-        let dir = tempfile::tempdir().expect("dir");
-        let put = |name: &str, text: &str| {
-            let path = dir.path().join(name);
-            fs::create_dir_all(path.parent().expect("a parent")).expect("made");
-            fs::write(path, text).expect("written");
-        };
-        // Linux does not give out this number.
-        let pid = i32::MAX;
-        let all = |n: u64| {
-            put(&format!("{pid}/net/snmp"), &format!("Tcp: ActiveOpens PassiveOpens EstabResets\nTcp: {n} {n} {n}\n"));
-            put(&format!("{pid}/net/netstat"), "");
-        };
-        put(&format!("{pid}/comm"), "client\n");
-        fs::create_dir_all(dir.path().join(format!("{pid}/ns"))).expect("made");
-        std::os::unix::fs::symlink("net:[7]", dir.path().join(format!("{pid}/ns/net"))).expect("a link");
-        let mut watch = ResourceWatch::new(&Roots { proc: dir.path().into(), sys: dir.path().into() });
-        for (at, n) in [(1_000_000_000, 10), (2_000_000_000, 25)] {
-            all(n);
-            watch.read(at, &Stat::default(), 100, SlowFigures::default());
-        }
-        let history = watch.read(3_000_000_000, &Stat::default(), 100, SlowFigures::default());
-        let [second, _] = history.between((0, u64::MAX))[..] else { panic!("two intervals") };
-        let [_, of_client] = &second.networks[..] else { panic!("{:?}", second.networks) };
-        assert_eq!(of_client.process, Some((pid, "client".into())));
-        assert_eq!((of_client.counts.opened, of_client.counts.accepted, of_client.counts.reset), (15, 15, 15));
     }
 
     #[test]

@@ -8,6 +8,11 @@ use crate::kernel::monotonic_ns;
 
 /// `TCP_LISTEN` (include/net/tcp_states.h).
 pub(super) const LISTEN: u8 = 10;
+/// `TCP_SYN_SENT`.
+const SYN_SENT: u8 = 2;
+/// Values of `idiag_timer`: the oldest segment is sent again, or the peer's zero window is probed, when it expires.
+const RETRANSMIT_TIMER: u8 = 1;
+const PROBE_TIMER: u8 = 4;
 
 // linux/netlink.h, linux/sock_diag.h, linux/inet_diag.h.
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
@@ -36,6 +41,7 @@ mod info {
     pub(super) const BYTES_SENT: usize = 200;
     pub(super) const BYTES_RESENT: usize = 208;
     pub(super) const SEND_WINDOW: usize = 228;
+    pub(super) const RECEIVE_WINDOW: usize = 232;
 }
 /// The offset of the drops in `SK_MEMINFO`.
 const DROPS_AT: usize = 8 * 4;
@@ -99,6 +105,12 @@ pub struct TcpSocket {
     pub(crate) counters: Option<TcpCounters>,
     /// Whether the peer's receive window is zero.
     pub(crate) is_peer_full: bool,
+    /// Whether its own receive window is zero; before Linux 6.2, this is not known.
+    pub(crate) is_full: bool,
+    /// Whether data waits for the peer's receive window.
+    pub(crate) awaits_window: bool,
+    /// How often the oldest segment without an answer was sent again: of a connect, its SYN.
+    pub(crate) resends: u8,
 }
 
 /// The counters of a connection since its start.
@@ -121,6 +133,11 @@ pub struct TcpCounters {
 impl TcpSocket {
     pub(crate) fn is_listening(&self) -> bool {
         self.state == LISTEN
+    }
+
+    /// Returns whether it connects, and has no answer yet.
+    pub(crate) fn is_connecting(&self) -> bool {
+        self.state == SYN_SENT
     }
 }
 
@@ -359,6 +376,9 @@ pub(super) fn tcp_socket(body: &[u8], namespace: u64) -> Option<TcpSocket> {
         rtt: [0; 2],
         counters: None,
         is_peer_full: false,
+        is_full: false,
+        awaits_window: head[2] == PROBE_TIMER,
+        resends: if head[2] == RETRANSMIT_TIMER { head[3] } else { 0 },
     };
     for (kind, value) in attributes(rest) {
         match kind {
@@ -366,6 +386,7 @@ pub(super) fn tcp_socket(body: &[u8], namespace: u64) -> Option<TcpSocket> {
                 socket.rtt = [info::RTT, info::RTT_VARIANCE].map(|at| word(value, at).unwrap_or(0));
                 socket.counters = TcpCounters::of(value);
                 socket.is_peer_full = word(value, info::SEND_WINDOW) == Some(0);
+                socket.is_full = word(value, info::RECEIVE_WINDOW) == Some(0);
             }
             INET_DIAG_SKMEMINFO => socket.drops = word(value, DROPS_AT).unwrap_or(0),
             _ => {}
@@ -414,7 +435,7 @@ mod tests {
 
     #[test]
     fn damaged_messages_are_left_out() {
-        let mut body = vec![libc::AF_INET as u8, 1, 0, 0, 0, 80, 0x9c, 0x40];
+        let mut body = vec![libc::AF_INET as u8, 1, PROBE_TIMER, 2, 0, 80, 0x9c, 0x40];
         body.resize(DIAG_MESSAGE, 0);
         body[8..12].copy_from_slice(&[10, 0, 0, 1]);
         body[24..28].copy_from_slice(&[10, 0, 3, 7]);
@@ -447,6 +468,11 @@ mod tests {
         let [only] = all[..] else { panic!("{all:?}") };
         assert_eq!((only.local.to_string(), only.peer.to_string()), ("10.0.0.1:80".into(), "10.0.3.7:40000".into()));
         assert_eq!((only.rtt, only.cookie, only.is_peer_full), ([900, 0], 0x1_0000_0002, true));
+        assert_eq!((only.is_full, only.awaits_window, only.resends), (false, true, 0));
+        let connecting = [&[libc::AF_INET as u8, SYN_SENT, RETRANSMIT_TIMER, 3][..], &body[4..]].concat();
+        let connecting = tcp_socket(&connecting, 7).expect("a socket");
+        assert!(connecting.is_connecting() && !connecting.awaits_window, "{connecting:?}");
+        assert_eq!(connecting.resends, 3);
         let (sent, received, resent, resent_segments) = (1000, 70, 100, 3);
         let counters = TcpCounters { sent, received, resent, resent_segments, window_wait_ns: 5000, open_ns: 0 };
         assert_eq!(only.counters, Some(counters));

@@ -253,6 +253,9 @@ mod tests {
             rtt: [0; 2],
             counters: Some(TcpCounters { sent, resent_segments, ..TcpCounters::default() }),
             is_peer_full: false,
+            is_full: false,
+            awaits_window: false,
+            resends: 0,
         };
         let listening = TcpSocket { state: LISTEN, counters: None, ..socket(1, 80, ([0; 4], 0), 0, 0) };
         let database = ([10, 0, 3, 7], 5432);

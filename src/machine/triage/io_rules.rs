@@ -1,5 +1,6 @@
 //! Rules about disks and networks.
 
+use crate::lang::counted;
 use crate::panel::unit::{bytes, duration, short};
 use crate::session::machine::resources::DiskCounters;
 
@@ -32,9 +33,17 @@ const RESET_SHARE: f64 = 0.05;
 /// Segments that are sent again per second, and the share of those sent.
 const RETRANSMITTED: f64 = 5.0;
 const RETRANSMITTED_SHARE: f64 = 0.01;
-/// The largest weight of segments that are sent again, below that of a full listen queue, which causes them.
-const MOST_RETRANSMITTED: f64 = 0.69;
-/// Dropped connections or datagrams per second.
+/// The weight of a full listen queue, and the largest one of what it causes: segments that are sent again, and connects
+/// without an answer.
+const FULL_QUEUE: f64 = 0.7;
+const BELOW_FULL_QUEUE: f64 = 0.69;
+/// The lists of sockets that show a peer without an answer, or a reader that does not read. A connect that has sent its
+/// SYN again twice needs only one.
+const SHOWN: f64 = 2.0;
+const SYNS_RESENT: u8 = 2;
+/// The connects without an answer from which a peer is bad, if no connection to it is open.
+const UNANSWERED: f64 = 3.0;
+/// Dropped packets of handshakes or datagrams per second.
 const DROPPED: f64 = 1.0;
 
 pub(super) fn disk(totals: &Totals<'_>) -> Option<MachineFinding> {
@@ -87,6 +96,24 @@ fn place(pid: Option<i32>, name: &str) -> String {
     pid.map_or_else(String::new, |pid| format!("network namespace of {name} {pid}"))
 }
 
+pub(super) fn unanswered(totals: &Totals<'_>) -> Option<MachineFinding> {
+    let shown = totals
+        .unanswered
+        .iter()
+        .filter(|peer| peer.resends >= SYNS_RESENT || f64::from(peer.looks) >= totals.limit(SHOWN));
+    let worst = shown.max_by_key(|peer| (peer.connects, peer.resends, std::cmp::Reverse(peer.peer)))?;
+    let is_bad = worst.open == 0 && f64::from(worst.connects) >= totals.limit(UNANSWERED);
+    let severity = if is_bad { Severity::Bad } else { Severity::Look };
+    let figure = format!("{} without an answer", counted(u64::from(worst.connects), "connect"));
+    let drops = |counts: &NetworkCounts| counts.unaccepted.saturating_add(counts.half_open_dropped);
+    let has_drops = totals.networks.values().any(|(_, counts)| drops(counts) > 0);
+    let most = if has_drops { BELOW_FULL_QUEUE } else { 1.0 };
+    let weight = (SPECIFIC + 0.45 * worst.share()).min(most);
+    let look = connections(worst.process.as_ref().map(|(pid, _)| *pid));
+    let finding = MachineFinding::new(Cause::Unanswered, severity, weight, figure, look);
+    Some(finding.by(worst.text()).shown_by(worst.evidence()))
+}
+
 pub(super) fn refused(totals: &Totals<'_>) -> Option<MachineFinding> {
     let (pid, name, counts) = worst(totals, |counts| counts.failed)?;
     let rate = counts.failed as f64 / totals.seconds.max(1e-3);
@@ -137,7 +164,7 @@ pub(super) fn retransmits(totals: &Totals<'_>) -> Option<MachineFinding> {
     }
     let severity = if share >= 3.0 * RETRANSMITTED_SHARE { Severity::Bad } else { Severity::Look };
     let figure = format!("{:.1} % of segments sent again", 100.0 * share);
-    let weight = (SPECIFIC + 4.0 * share).min(MOST_RETRANSMITTED);
+    let weight = (SPECIFIC + 4.0 * share).min(BELOW_FULL_QUEUE);
     let finding = MachineFinding::new(Cause::Retransmits, severity, weight, figure, connections(pid));
     Some(finding.by(place(pid, name)).shown_by(format!("{}/s", short(rate))))
 }
@@ -146,8 +173,9 @@ pub(super) fn unaccepted(totals: &Totals<'_>) -> Option<MachineFinding> {
     let (pid, name, counts) = worst(totals, |counts| counts.unaccepted.saturating_add(counts.half_open_dropped))?;
     let dropped = counts.unaccepted.saturating_add(counts.half_open_dropped);
     let rate = dropped as f64 / totals.seconds.max(1e-3);
-    let figure = format!("{} connections dropped/s", short(rate));
-    let finding = || MachineFinding::new(Cause::Unaccepted, Severity::Bad, 0.7, figure, connections(pid));
+    // Of one connection, each packet that is sent again counts.
+    let figure = format!("{} handshake packet drops/s", short(rate));
+    let finding = || MachineFinding::new(Cause::Unaccepted, Severity::Bad, FULL_QUEUE, figure, connections(pid));
     let (culprit, evidence) = match &totals.full_queue {
         _ if counts.half_open_dropped > counts.unaccepted => (
             place(pid, name),
@@ -160,6 +188,16 @@ pub(super) fn unaccepted(totals: &Totals<'_>) -> Option<MachineFinding> {
         None => (place(pid, name), "a listen queue is full: its process accepts too slowly".to_owned()),
     };
     (rate >= totals.limit(DROPPED)).then(|| finding().by(culprit).shown_by(evidence))
+}
+
+pub(super) fn zero_windows(totals: &Totals<'_>) -> Option<MachineFinding> {
+    let shown = totals.stalled.iter().filter(|reader| f64::from(reader.looks) >= totals.limit(SHOWN));
+    let worst = shown.max_by_key(|reader| (reader.connections, reader.unread, std::cmp::Reverse(reader.at)))?;
+    let figure = format!("{} with a zero window", counted(u64::from(worst.connections), "connection"));
+    let pid = worst.process.as_ref().or(worst.writer.as_ref()).map(|(pid, _)| *pid);
+    // A receiver that waits on purpose does the same.
+    let finding = MachineFinding::new(Cause::ZeroWindows, Severity::Look, SPECIFIC, figure, connections(pid));
+    Some(finding.by(worst.text()).shown_by(worst.evidence()))
 }
 
 pub(super) fn datagrams(totals: &Totals<'_>) -> Option<MachineFinding> {

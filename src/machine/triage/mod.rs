@@ -153,14 +153,18 @@ causes! {
     Faults Memory "faults";
     /// A process grows steadily.
     Growth Memory "growth";
+    /// A peer does not answer connects.
+    Unanswered Network "connect-timeouts";
     /// Connections fail.
     Refused Network "connect-failures";
     /// Connections end by a reset.
     Resets Network "connection-resets";
     /// Segments are sent again.
     Retransmits Network "retransmits";
-    /// Connections are dropped, because their listen queue is full.
+    /// Packets of new connections are dropped, because a listen queue is full.
     Unaccepted Network "listen-drops";
+    /// Data stands still, because its receiver does not read.
+    ZeroWindows Network "zero-windows";
     /// Datagrams are dropped, because the buffer of their socket is full.
     Datagrams Network "datagram-drops";
     /// A program uses more or less CPU time than before.
@@ -438,10 +442,12 @@ const RULES: &[fn(&Totals<'_>) -> Option<MachineFinding>] = &[
     cpu_rules::locks,
     cpu_rules::asleep,
     io_rules::disk,
+    io_rules::unanswered,
     io_rules::refused,
     io_rules::resets,
     io_rules::retransmits,
     io_rules::unaccepted,
+    io_rules::zero_windows,
     io_rules::datagrams,
     memory_rules::killed,
     memory_rules::limit,

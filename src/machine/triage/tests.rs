@@ -2,14 +2,15 @@
 
 mod locks;
 mod order;
+mod sockets;
 
 use super::*;
 use crate::machine::culprits::{Culprit, Culprits};
-use crate::machine::listeners::FullQueue;
 use crate::machine::memory_limits::MemoryGroup;
 use crate::machine::processes::ProcessUse;
 use crate::machine::processes::traffic::{FileUse, PeerUse, ProcessTraffic};
 use crate::machine::resources::{DiskUse, MemoryUse, NetworkCounts, NetworkUse, Resources};
+use crate::machine::sockets::listeners::FullQueue;
 use crate::session::machine::Pressure;
 use crate::session::machine::quota::ThrottledGroup;
 use crate::session::machine::resources::DiskCounters;
@@ -296,7 +297,7 @@ fn connections_that_fail() {
     // A few of many.
     assert_eq!(reported(counts(NetworkCounts { accepted: 9000, reset: 8, ..NetworkCounts::default() })), []);
     let found = only(Cause::Unaccepted, counts(NetworkCounts { half_open_dropped: 9, ..NetworkCounts::default() }));
-    assert!(found.figure == "9 connections dropped/s" && found.evidence.contains("SYN queue"), "{found:?}");
+    assert!(found.figure == "9 handshake packet drops/s" && found.evidence.contains("SYN queue"), "{found:?}");
     only(Cause::Datagrams, counts(NetworkCounts { datagrams_dropped: 5, ..NetworkCounts::default() }));
     assert_eq!(
         reported(counts(NetworkCounts {

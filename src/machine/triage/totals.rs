@@ -7,12 +7,15 @@ use crate::kernel::cgroup;
 use crate::lang::thousands;
 use crate::machine::culprits::{Culprit, Culprits};
 use crate::machine::deadlocks::Deadlock;
-use crate::machine::listeners::FullQueue;
 use crate::machine::lock_waits::{LockLooks, LockedProcess};
 use crate::machine::memory_limits::MemoryGroup;
 use crate::machine::processes::ProcessUse;
 use crate::machine::processes::traffic::{PeerUse, ProcessTraffic};
 use crate::machine::resources::{MemoryUse, NetworkCounts, Resources};
+use crate::machine::sockets::NamedProcess;
+use crate::machine::sockets::listeners::FullQueue;
+use crate::machine::sockets::stalled::StalledReader;
+use crate::machine::sockets::unanswered::UnansweredPeer;
 use crate::panel::row_order::{arrange, arrange_by_key};
 use crate::panel::unit::{self, bytes};
 use crate::query::rows::busiest::ProcessSamples;
@@ -78,6 +81,9 @@ pub struct Totals<'a> {
     pub(crate) networks: BTreeMap<Option<i32>, (Arc<str>, NetworkCounts)>,
     /// The newest full listen queue.
     pub(crate) full_queue: Option<FullQueue>,
+    /// The peers that do not answer connects, and the readers of connections that stand still.
+    pub(crate) unanswered: Vec<UnansweredPeer>,
+    pub(crate) stalled: Vec<StalledReader>,
     /// Interrupts of each CPU's timer per second.
     pub(crate) timers: BTreeMap<u32, f64>,
     /// Those of this program's sampling clocks.
@@ -150,7 +156,19 @@ impl<'a> Totals<'a> {
                 let known = out.networks.entry(pid).or_insert((name, NetworkCounts::default()));
                 known.1 = known.1.plus(&network.counts);
             }
-            out.full_queue = one.full_queue.clone().or(out.full_queue);
+            out.full_queue = one.sockets.full_queue.clone().or(out.full_queue);
+            for peer in &one.sockets.unanswered {
+                match out.unanswered.iter_mut().find(|known| known.peer == peer.peer) {
+                    Some(known) => known.merge(peer),
+                    None => out.unanswered.push(peer.clone()),
+                }
+            }
+            for reader in &one.sockets.stalled {
+                match out.stalled.iter_mut().find(|known| known.is_same(reader)) {
+                    Some(known) => known.merge(reader),
+                    None => out.stalled.push(reader.clone()),
+                }
+            }
             out.locks.add(&one.locks);
             for (cpu, rate) in &one.timers {
                 *out.timers.entry(*cpu).or_default() += f64::from(*rate) * seconds;
@@ -181,11 +199,12 @@ impl<'a> Totals<'a> {
         (out.busy, out.stolen, out.waiting) = (busy, per(out.stolen), per(out.waiting));
         (out.switches, out.forks) = (per(out.switches), per(out.forks));
         out.processes = processes.into_values().collect();
-        let is_mine = |queue: &FullQueue| {
-            let pid = queue.process.as_ref().map(|(pid, _)| pid);
-            scope.is_none_or(|pids| pid.is_some_and(|pid| pids.contains(pid)))
+        let is_mine = |process: &NamedProcess| {
+            scope.is_none_or(|pids| process.as_ref().is_some_and(|(pid, _)| pids.contains(pid)))
         };
-        out.full_queue = out.full_queue.filter(is_mine);
+        out.full_queue = out.full_queue.filter(|queue| is_mine(&queue.process));
+        out.unanswered.retain(|peer| is_mine(&peer.process));
+        out.stalled.retain(|reader| is_mine(&reader.process) || is_mine(&reader.writer));
         if let Some(pids) = scope {
             out.locks.processes.retain(|pid, _| pids.contains(pid));
             out.networks.retain(|pid, _| pid.is_some_and(|pid| pids.contains(&pid)));

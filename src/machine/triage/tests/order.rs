@@ -309,9 +309,9 @@ fn a_full_listen_queue_is_above_the_segments_that_it_causes() {
     let named = only(Cause::Unaccepted, |one| {
         one.networks[0].counts.unaccepted = 208;
         let process = Some((7, "redis-server".into()));
-        one.full_queue = Some(FullQueue { port: 8098, process, waiting: 5, limit: 4 });
+        one.sockets.full_queue = Some(FullQueue { port: 8098, process, waiting: 5, limit: 4 });
     });
-    let text = "network: 208 connections dropped/s; port 8098 of redis-server 7 accepts too slowly; its listen queue is \
+    let text = "network: 208 handshake packet drops/s; port 8098 of redis-server 7 accepts too slowly; its listen queue is \
                 full: 5 connections wait, the limit is 4";
     assert_eq!(named.text(), text);
 }

@@ -174,6 +174,9 @@ mod tests {
             rtt: [0; 2],
             counters: None,
             is_peer_full: false,
+            is_full: false,
+            awaits_window: false,
+            resends: 0,
         }
     }
 

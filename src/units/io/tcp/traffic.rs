@@ -173,6 +173,9 @@ mod tests {
             rtt: [0; 2],
             counters,
             is_peer_full: false,
+            is_full: false,
+            awaits_window: false,
+            resends: 0,
         }
     }
 

@@ -102,8 +102,7 @@ impl V8Layout {
         let flags = word(0)?;
         let flags = if flags as u32 != 0 { flags as u32 } else { (flags >> 32) as u32 };
         let variables = number(word(2)?).filter(|n| *n <= MOST_VARIABLES)?;
-        // The kinds of scopes begin elsewhere since positions are in front.
-        let is_module = flags & SCOPE_KIND == if head == 3 { 3 } else { 5 };
+        let is_module = self.counted_scope == Some(flags & SCOPE_KIND);
         let names = if variables < self.named_variables { variables } else { 1 };
         let mut at = head + u64::from(is_module) + u64::from(names) + u64::from(variables);
         at += u64::from(flags & HAS_CLASS != 0);

@@ -15,6 +15,8 @@ pub(crate) struct V8Layout {
     pub(super) script_lines: u8,
     /// The words of a scope before its variables: with the positions of its function, or without.
     pub(super) scope_head: u8,
+    /// The kind of scopes with one word more there, if any: those of modules.
+    pub(super) counted_scope: Option<u32>,
     /// Variables of a scope that have their names in it; with more of them, these are in a table.
     pub(super) named_variables: u32,
     pub(super) code: CodeLayout,
@@ -97,6 +99,7 @@ impl V8Layout {
         // The last one is that of classes, but in V8 9.
         let last = kind("LastJSFunctionType").or_else(|| first.checked_add(if version.0 < 10 { 14 } else { 15 }))?;
         let lines = script("line_ends")?;
+        let head: u8 = constants.get("scopeinfo_idx_first_vars")?.try_into().ok().filter(|n| [3, 5].contains(n))?;
         Some(Self {
             engine: ScriptEngine {
                 id: 0,
@@ -120,7 +123,9 @@ impl V8Layout {
             script_name: script("name")?,
             script_source: script("source").or((version.0 < 10).then_some(8))?,
             script_lines: lines,
-            scope_head: constants.get("scopeinfo_idx_first_vars")?.try_into().ok().filter(|n| [3, 5].contains(n))?,
+            scope_head: head,
+            // The kinds begin elsewhere since positions are in front.
+            counted_scope: (version.0 >= 12).then_some(if head == 3 { 3 } else { 5 }),
             named_variables: if version.0 < 10 { u32::MAX } else { NAMED_VARIABLES },
             code: CodeLayout::of(version, constants)?,
         })
@@ -217,6 +222,7 @@ impl V8Layout {
             script_source: 8,
             script_lines: 56,
             scope_head: 3,
+            counted_scope: None,
             named_variables: NAMED_VARIABLES,
             code: CodeLayout {
                 start: 40,
@@ -242,6 +248,7 @@ impl V8Layout {
             engine: ScriptEngine { types: (2065, 2081), shared: 32, name: 24, script: 40, literal: 60, ..old.engine },
             types: V8Types { shared: 282, scope: 280, script: 167, array: 205, code: 187, stream: 192, no_string: 128 },
             scope_head: 5,
+            counted_scope: Some(5),
             code: CodeLayout {
                 size: 56,
                 flags: 52,

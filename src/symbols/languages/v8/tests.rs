@@ -197,6 +197,25 @@ fn functions_have_names_files_and_lines() {
 }
 
 #[test]
+fn modules_have_names_and_lines() {
+    for layout in all() {
+        let mut heap = Heap::new(layout);
+        let script = heap.script(true);
+        let [name, variable] = ["", "variable"].map(|text| heap.string(text));
+        let kind = if layout.scope_head == 3 { 3 } else { 5 };
+        let (flags, range, own) = (0x50_231e0 + kind, [smi(0), smi(25)], [name, smi(u64::from(u32::MAX))]);
+        let variables = [variable, variable, smi(1), smi(1)];
+        let words = match layout.scope_head {
+            3 => [&[smi(flags), smi(0), smi(2)], &variables[..], &own, &range].concat(),
+            _ => [&[flags, smi(0), smi(2)], &range[..], &[smi(2)], &variables, &own].concat(),
+        };
+        let scope = heap.object(layout.types.scope, &words);
+        let shared = heap.shared(script, scope);
+        assert_eq!(heap.names(shared, None, false), Some(vec!["<anonymous> /srv/shop.js:1".to_owned()]));
+    }
+}
+
+#[test]
 fn damaged_scopes_give_no_names() {
     for layout in all() {
         let mut heap = Heap::new(layout);

@@ -58,10 +58,11 @@ pub(crate) fn draw(model: &Model, view: &OverviewState, on: &mut Canvas<'_>) {
     if y > 1 {
         y += 1;
     }
-    let below = below(model, view, on.theme);
+    let cells = usize::from(on.area.width.saturating_sub(3));
+    let below = below(model, view, on.theme, cells);
     let end_of_rows = y.saturating_sub(1);
     for (text, style) in &below {
-        for line in wrap(text, usize::from(on.area.width.saturating_sub(3))) {
+        for line in wrap(text, cells) {
             if y < on.area.height {
                 on.put(2, y, &line, *style);
             }
@@ -152,14 +153,26 @@ fn fit_evidence(text: &str, cells: usize) -> Cow<'_, str> {
     if 2 * width(&parts) < cells { fit_end(text, cells) } else { parts }
 }
 
-/// Returns the lines below the rows.
-fn below(model: &Model, view: &OverviewState, theme: &Theme) -> Vec<(String, Style)> {
+/// Joins parts into lines of some cells, so that only parts that are longer than a line are divided.
+fn lines_of_parts(parts: &[String], cells: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for part in parts {
+        match lines.last_mut() {
+            Some(line) if width(line) + width(part) + 3 <= cells => line.push_str(&format!(" · {part}")),
+            _ => lines.push(part.clone()),
+        }
+    }
+    lines
+}
+
+/// Returns the texts below the rows; lists are divided into lines of some cells.
+fn below(model: &Model, view: &OverviewState, theme: &Theme, cells: usize) -> Vec<(String, Style)> {
     let mut out = Vec::new();
     if view.findings.is_empty() && view.lacks.is_none() {
         let calm = if view.calm.is_empty() { String::new() } else { format!(": {}", view.calm.join(", ")) };
         out.push((format!("Nothing stands out{calm}."), theme.good));
     } else if !view.calm.is_empty() {
-        out.push((view.calm.join(" · "), theme.dim));
+        out.extend(lines_of_parts(&view.calm, cells).into_iter().map(|line| (line, theme.dim)));
     }
     out.extend(view.traffic.iter().map(|line| (line.clone(), theme.dim)));
     let lack = view.lacks.map(|lack| match lack {
@@ -194,6 +207,14 @@ pub(crate) fn text(model: &Model, view: &OverviewState) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parts_stay_whole_in_their_lines() {
+        let parts = ["0.10 CPUs used", "13.7 MB resident", "9 kB/s of disks"].map(str::to_owned);
+        assert_eq!(lines_of_parts(&parts, 33), ["0.10 CPUs used · 13.7 MB resident", "9 kB/s of disks"]);
+        assert_eq!(lines_of_parts(&parts, 32), ["0.10 CPUs used", "13.7 MB resident", "9 kB/s of disks"]);
+        assert_eq!((lines_of_parts(&parts, 51).len(), lines_of_parts(&[], 9).len()), (1, 0));
+    }
 
     #[test]
     fn long_evidence_is_cut_where_its_parts_leave_much_room() {

@@ -102,8 +102,8 @@ fn one_fault_on_a_small_terminal() {
     ›● cpu      cart-7d9 throttled 41 % of periods
                 since 00:10, 380 ms/s, cpu.max is below its demand          1 top
 
-     CPU 5 % of 2 busy · 0.0 waiting for a CPU · no disk in use · memory 75 %
-     available · no failed connections
+     CPU 5 % of 2 busy · 0.0 waiting for a CPU · no disk in use
+     memory 75 % available · no failed connections
     ");
 }
 

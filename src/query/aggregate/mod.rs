@@ -93,7 +93,7 @@ impl SampleSelection {
     pub(crate) fn group_by(self, keys: &[ColumnKey]) -> Self {
         let quantum = |key: &ColumnKey| if let ColumnKey::Time(quantum) = key { Some(*quantum) } else { None };
         Self {
-            by_cpu: keys.contains(&ColumnKey::Cpu),
+            by_cpu: keys.iter().any(|key| key.is_of_cpu()),
             fields: keys.iter().filter_map(|key| key.traced()).collect(),
             quantum: keys.iter().find_map(quantum),
             ..self

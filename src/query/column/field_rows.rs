@@ -158,10 +158,13 @@ mod tests {
             let site = staged.site(1 + i as i32 % 2, &["kernel:schedule"]);
             staged.profile.push_raw(i as u64, site, 1, 3, 0, &raw(comm, *prio));
         }
-        let keys = ColumnKey::parse_list(keys).expect("keys");
-        let mut fold = Aggregate::new(0, None).group_by(&keys);
+        rows_of(&staged, &ColumnKey::parse_list(keys).expect("keys"))
+    }
+
+    fn rows_of(staged: &Staged, keys: &[ColumnKey]) -> Vec<(String, u64)> {
+        let mut fold = Aggregate::new(0, None).group_by(keys);
         fold.update(staged.data(), 0..u64::MAX);
-        let spec = TopSpec { keys: keys.clone(), children: false, ..TopSpec::default() };
+        let spec = TopSpec { keys: keys.to_vec(), children: false, ..TopSpec::default() };
         let top = Top::build(staged.data(), &fold, None, &spec, RowLimit::All { sorted: usize::MAX });
         let words = |group: &column::RowGroup| {
             keys.iter().filter_map(|key| Some(group.get(*key)?.text().into_owned())).collect::<Vec<_>>().join(" ")
@@ -170,6 +173,18 @@ mod tests {
             top.rows.iter().map(|row| (words(&top.groups[row.group as usize]), row.own.samples)).collect();
         rows.sort();
         rows
+    }
+
+    #[test]
+    fn sockets_are_those_of_the_samples_cpus() {
+        let mut staged = Staged::default();
+        staged.session.sockets = vec![0, 0, 1];
+        let site = staged.site(1, &["main"]);
+        for (time, cpu) in (0..).zip([0, 1, 2, 2, 1, 2, 2]) {
+            staged.profile.push(time, site, 1, cpu, 0);
+        }
+        let of_socket = |socket: &str, n| (socket.to_owned(), n);
+        assert_eq!(rows_of(&staged, &[ColumnKey::Socket]), [of_socket("0", 3), of_socket("1", 4)]);
     }
 
     #[test]

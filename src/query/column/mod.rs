@@ -248,6 +248,11 @@ pub fn traced(name: &str) -> ColumnKey {
 }
 
 impl ColumnKey {
+    /// Returns whether it depends on the CPU of a sample. Without such a column, samples of all CPUs are added up.
+    pub(crate) fn is_of_cpu(self) -> bool {
+        matches!(self, Self::Cpu | Self::Socket)
+    }
+
     /// Returns whether it depends on the line of the sampled instruction.
     pub(crate) fn is_of_line(self) -> bool {
         matches!(self, Self::Srcline | Self::Srcfile)

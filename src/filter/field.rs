@@ -250,6 +250,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_manual_lists_all_fields() {
+        let page = "src/cli/manual/filter.md";
+        let text = std::fs::read_to_string(format!("{}/{page}", env!("CARGO_MANIFEST_DIR"))).expect("a page");
+        for row in FIELDS.iter().chain(CAPTURE_FIELDS) {
+            assert!(
+                text.contains(&format!("`{}`", row.name)),
+                "{page} has no line for {}: add it to the table",
+                row.name
+            );
+        }
+    }
+
+    #[test]
     fn fields_of_several_tracepoints_together() {
         let format = |fields: &str| {
             let text = format!(

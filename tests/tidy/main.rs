@@ -389,15 +389,16 @@ fn every_file_of_a_list_has_its_line_and_is_formatted() {
         assert!(files.len() > 2, "{files:?}");
         for path in &files {
             let name = path.file_stem().expect("a name").to_string_lossy();
-            assert!(names.contains(&&*name), "src/{list} does not list {name}");
+            assert!(names.contains(&&*name), "src/{list} does not list {name}: add it to{begin}");
         }
         let output = std::process::Command::new("rustfmt").arg("--check").args(&files).output().expect("rustfmt");
         assert!(output.status.success(), "rustfmt {files:?}\n{}", String::from_utf8_lossy(&output.stdout));
     }
     let themes = std::fs::read_dir(root().join("themes")).expect("themes").flatten();
-    let list = text("src/ui/theme/mod.rs");
+    let (list, manual) = (text("src/ui/theme/mod.rs"), text("src/cli/manual/config.md"));
     for name in themes.map(|entry| entry.path().file_stem().expect("a name").to_string_lossy().into_owned()) {
         assert!(list.contains(&format!("    \"{name}\"")), "src/ui/theme/mod.rs does not list {name}");
+        assert!(manual.contains(&format!("`{name}`")), "src/cli/manual/config.md does not name the theme {name}");
     }
 }
 

@@ -200,28 +200,44 @@ fn loading(model: &Model) -> String {
     format!("… loading {share} % of {}{left}  Esc stops", bytes(progress.all))
 }
 
-static TABS: &[(Tab, &Command)] = &[
-    (Tab::Overview, &program::OVERVIEW),
-    (Tab::Top, &program::TOP),
-    (Tab::Flame, &program::FLAME),
-    (Tab::Time, &program::TIME),
-    (Tab::Cpus, &program::CPUS),
-    (Tab::Events, &program::EVENTS),
-    (Tab::Units, &program::UNITS),
-];
+/// Returns the command that shows a screen.
+fn shown_by(tab: Tab) -> &'static Command {
+    match tab {
+        Tab::Overview => &program::OVERVIEW,
+        Tab::Top => &program::TOP,
+        Tab::Flame => &program::FLAME,
+        Tab::Time => &program::TIME,
+        Tab::Cpus => &program::CPUS,
+        Tab::Events => &program::EVENTS,
+        Tab::Units => &program::UNITS,
+    }
+}
+
+/// Returns the importance of a screen's name: where room is short, the least important ones become digits first.
+fn importance(tab: Tab) -> u8 {
+    match tab {
+        Tab::Overview => 0,
+        Tab::Events => 1,
+        Tab::Time => 2,
+        Tab::Cpus => 3,
+        Tab::Units => 4,
+        Tab::Flame => 5,
+        Tab::Top => 6,
+    }
+}
 
 /// The width below which the overview is a digit unless it is shown.
 const NARROW: u16 = 100;
 /// The cells that tabs leave to filters or to the load.
 const TRAIL: usize = 12;
-/// The screens in the order in which they become digits where room is short.
-const UNNAMED: [Tab; 7] = [Tab::Overview, Tab::Events, Tab::Time, Tab::Cpus, Tab::Units, Tab::Flame, Tab::Top];
 
 /// Returns the screens that are digits because room is short.
 fn unnamed_tabs(here: Tab, room: u16) -> Vec<Tab> {
-    let mut used: usize = 1 + TABS.iter().map(|(tab, _)| width(tab.name()) + 4).sum::<usize>();
+    let mut used: usize = 1 + Tab::ALL.iter().map(|tab| width(tab.name()) + 4).sum::<usize>();
+    let mut others: Vec<Tab> = Tab::ALL.iter().copied().filter(|tab| *tab != here).collect();
+    others.sort_by_key(|tab| importance(*tab));
     let mut unnamed = Vec::new();
-    for tab in UNNAMED.into_iter().filter(|tab| *tab != here) {
+    for tab in others {
         // On a narrow screen, what is shown matters more than this name.
         let is_narrow = tab == Tab::Overview && room < NARROW;
         if is_narrow || used + TRAIL > usize::from(room) {
@@ -236,9 +252,9 @@ fn unnamed_tabs(here: Tab, room: u16) -> Vec<Tab> {
 fn tab_names(model: &Model, room: u16) -> impl Iterator<Item = (Tab, &'static Command, String)> {
     let here = model.frame.tab;
     let unnamed = unnamed_tabs(here, room);
-    (0..).zip(TABS).map(move |(n, (tab, row))| {
-        let name = if unnamed.contains(tab) { n.to_string() } else { format!("{n} {}", tab.name()) };
-        (*tab, *row, if *tab == here { format!("[{name}]") } else { format!(" {name} ") })
+    (0..).zip(Tab::ALL).map(move |(n, &tab)| {
+        let name = if unnamed.contains(&tab) { n.to_string() } else { format!("{n} {}", tab.name()) };
+        (tab, shown_by(tab), if tab == here { format!("[{name}]") } else { format!(" {name} ") })
     })
 }
 
@@ -417,8 +433,9 @@ mod tests {
     fn tabs_lose_their_names_one_by_one() {
         let named = |here: Tab, room: u16| {
             let unnamed = unnamed_tabs(here, room);
-            TABS.iter()
-                .map(|(tab, _)| tab.name())
+            Tab::ALL
+                .iter()
+                .map(|tab| tab.name())
                 .filter(|name| !unnamed.iter().any(|tab| tab.name() == *name))
                 .collect::<Vec<_>>()
                 .join(" ")

@@ -4,7 +4,7 @@ use crate::lang::Diagnostic;
 use crate::lang::lex::{Cursor, Lexicon, Token};
 use crate::ui::input::Invocation;
 use crate::ui::input::commands::table;
-use crate::ui::input::keymap::{FACTS, KeyBinding, Keymap, LAYERS, ScreenState};
+use crate::ui::input::keymap::{FACTS, KeyBinding, Keymap, ScreenState, layers};
 use crate::ui::input::keys;
 use crate::ui::state::Tab;
 
@@ -21,9 +21,9 @@ impl Keymap {
     /// Binds keys on a layer to a command line under conditions (`live && !frozen`). An empty command unbinds the keys.
     /// The error names the invalid part.
     pub(crate) fn bind(&mut self, layer: &str, typed: &str, run: &str, when: &str) -> Result<(), String> {
-        let names = || LAYERS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
-        let found = LAYERS.iter().find(|(name, _)| *name == layer);
-        let &(_, layer) = found.ok_or_else(|| format!("unknown layer {layer}; available: {}", names()))?;
+        let names = || layers().map(|(name, _)| name).collect::<Vec<_>>().join(", ");
+        let found = layers().find(|(name, _)| *name == layer);
+        let (_, layer) = found.ok_or_else(|| format!("unknown layer {layer}; available: {}", names()))?;
         let keys = keys::parse(typed)?;
         if keys.split(' ').next() == Some("'") || keys == "ctrl-c" || keys == "esc" {
             return Err(format!("{typed} cannot be bound"));
@@ -176,7 +176,7 @@ mod tests {
         let fault = |layer: &str, keys: &str, run: &str, when: &str| {
             Keymap::default().bind(layer, keys, run, when).expect_err("a fault")
         };
-        assert!(fault("graph", "x", "quit", "").contains("available: all, overview, flame"));
+        assert!(fault("graph", "x", "quit", "").contains("available: all, overview, top, flame"));
         assert!(fault("all", "ctrl-alt-shift-x", "quit", "").contains("ctrl-alt-shift-x"));
         assert!(fault("all", "x", "qiut", "").contains("nearest: quit"));
         assert!(fault("all", "x", "quit", "alive").contains("available: live"));
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn any_binding_is_taken_or_refused() {
         let part = |whole: &'static [&'static str]| prop_oneof![3 => select(whole).prop_map(str::to_owned), 1 => damage::texts(whole)];
-        let layer = part(&["all", "flame", "time", "cpus", "events", "units"]);
+        let layer = part(&["all", "top", "flame", "time", "cpus", "events", "units"]);
         let keys = part(&["ctrl-t", "g g", "x", "alt-m", "f5", "space", "ctrl-c", "shift-tab", "r x y"]);
         let run = part(&["quit", "freq 4999", "home", "", "where comm == nginx", "theme nord", "range 1,2"]);
         let when = part(&["", "live", "live && !frozen", "!filtered", "comparing && live && frozen"]);

@@ -3,16 +3,13 @@
 use crate::ui::input::{Command, Invocation};
 use crate::ui::state::Tab;
 
-/// The layers of bindings by name in the configuration: all screens, or one.
-pub(crate) const LAYERS: &[(&str, Option<Tab>)] = &[
-    ("all", None),
-    ("overview", Some(Tab::Overview)),
-    ("flame", Some(Tab::Flame)),
-    ("time", Some(Tab::Time)),
-    ("cpus", Some(Tab::Cpus)),
-    ("events", Some(Tab::Events)),
-    ("units", Some(Tab::Units)),
-];
+/// The layer of all screens in the configuration.
+const ALL_SCREENS: &str = "all";
+
+/// Returns the layers of bindings by name in the configuration: all screens, or one.
+pub(crate) fn layers() -> impl Iterator<Item = (&'static str, Option<Tab>)> {
+    std::iter::once((ALL_SCREENS, None)).chain(Tab::ALL.iter().map(|tab| (tab.layer(), Some(*tab))))
+}
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ScreenState {
@@ -72,7 +69,7 @@ impl Keymap {
     /// Returns the user's bindings as configured: layer, keys, command.
     pub(crate) fn own(&self) -> impl Iterator<Item = (&'static str, &str, String)> {
         self.own.iter().map(|own| {
-            let layer = LAYERS.iter().find(|(_, tab)| *tab == own.layer).map_or("all", |(name, _)| *name);
+            let layer = own.layer.map_or(ALL_SCREENS, Tab::layer);
             let run = own.run.as_ref().map_or_else(String::new, |Invocation { row, argument }| match argument {
                 Some(argument) => format!("{} {argument}", row.name),
                 None => row.name.to_owned(),

@@ -69,14 +69,17 @@ pub(crate) fn find(name: &str) -> Option<&'static Command> {
     rows().find(|row| row.name == name)
 }
 
-/// Meanings of commands of all screens on single ones.
-static OVERRIDES: &[(Tab, &Actions)] = &[
-    (Tab::Flame, &flame::commands::HERE),
-    (Tab::Time, &time::commands::HERE),
-    (Tab::Cpus, &cpus::commands::HERE),
-    (Tab::Events, &events::commands::HERE),
-    (Tab::Units, &units::commands::HERE),
-];
+/// Returns the meanings of common commands on a screen.
+fn overrides(tab: Tab) -> Actions {
+    match tab {
+        Tab::Overview | Tab::Top => &[],
+        Tab::Flame => flame::commands::HERE,
+        Tab::Time => time::commands::HERE,
+        Tab::Cpus => cpus::commands::HERE,
+        Tab::Events => events::commands::HERE,
+        Tab::Units => units::commands::HERE,
+    }
+}
 
 /// The action of commands that need the table's rows, where these are not visible.
 static OF_TABLE: Action = Action::Plain(|app| app.model.say("this works on the table only: 1 shows it"));
@@ -84,8 +87,7 @@ static OF_TABLE: Action = Action::Plain(|app| app.model.say("this works on the t
 /// Returns the action of a command on a screen, the screen's own or the default; `None` for those of another screen.
 pub(crate) fn action(row: &Command, tab: Tab) -> Option<Action> {
     let is_row = |(other, _): &&(&'static Command, Action)| other.is(row);
-    let mut here = OVERRIDES.iter().filter(|(own, _)| *own == tab).flat_map(|(_, actions)| actions.iter());
-    if let Some((_, action)) = here.find(is_row) {
+    if let Some((_, action)) = overrides(tab).iter().find(is_row) {
         return Some(*action);
     }
     if row.of_table && tab != Tab::Top {

@@ -8,6 +8,9 @@ mod messages;
 mod words;
 
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use regex::Regex;
 
 /// The folders in the order of a sample's life: each may use those before it.
 const ORDER: &[&str] = &[
@@ -27,6 +30,20 @@ const FORBIDDEN: &[(&str, &str)] = &[
     ("query", "source"),
     ("panel", "source"),
 ];
+
+/// Returns a source file without the test modules at its end. `mod tests;`, a module in another file, has code after it.
+fn without_tests(code: &str) -> &str {
+    static BEGIN: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"#\[cfg\(test\)\]\s+(?:pub(?:\(\w+\))? )?mod \w+ \{").expect("a pattern"));
+    BEGIN.splitn(code, 2).next().unwrap_or_default()
+}
+
+#[test]
+fn code_after_test_modules_of_other_files_is_read() {
+    assert_eq!(without_tests("#[cfg(test)]\nmod tests;\n\ncode"), "#[cfg(test)]\nmod tests;\n\ncode");
+    assert_eq!(without_tests("code\n#[cfg(test)]\nmod tests {\n}"), "code\n");
+    assert_eq!(without_tests("code\n#[cfg(test)]\npub(crate) mod fake {\n}"), "code\n");
+}
 
 fn sources(dir: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
@@ -135,7 +152,7 @@ fn files_that_others_name_go_through_the_door() {
         }
         let text = std::fs::read_to_string(&path).expect("read");
         let tests = path.ends_with("tests.rs");
-        let code = text.split("#[cfg(test)]\nmod tests").next().filter(|_| !tests).unwrap_or_default();
+        let code = if tests { "" } else { without_tests(&text) };
         let opens: Vec<&str> = code.lines().filter(|line| OPENS.iter().any(|word| line.contains(word))).collect();
         if path.ends_with("symbols/trust/door.rs") {
             doors += usize::from(!opens.is_empty());
@@ -155,7 +172,7 @@ fn the_environment_is_asked_in_one_place() {
             continue;
         }
         let text = std::fs::read_to_string(&path).expect("read");
-        let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+        let code = without_tests(&text);
         assert!(!code.contains("env::var"), "{}", path.display());
     }
 }
@@ -165,7 +182,7 @@ fn every_file_says_what_it_owns_and_is_one_idea() {
     for path in sources(&root().join("src")) {
         let text = std::fs::read_to_string(&path).expect("read");
         assert!(text.starts_with("//!"), "{} lacks a module comment", path.display());
-        let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default().lines().count();
+        let code = without_tests(&text).lines().count();
         assert!(code <= 620, "{} has {code} lines", path.display());
     }
 }
@@ -203,7 +220,7 @@ fn output_has_one_sink_and_files_have_one_maker() {
     for path in sources(&root().join("src")) {
         let name = path.strip_prefix(root().join("src")).expect("below src").display().to_string();
         let text = std::fs::read_to_string(&path).expect("read");
-        let code = text.split("#[cfg(test)]").next().filter(|_| !name.ends_with("tests.rs")).unwrap_or_default();
+        let code = if name.ends_with("tests.rs") { "" } else { without_tests(&text) };
         for line in code.lines().filter(|line| !line.trim_start().starts_with("//")) {
             let asks = ["is_terminal()", "TermVars::from_source"].iter().any(|word| line.contains(word));
             let streams = ["stdout()", "stderr()"].iter().any(|word| line.contains(&format!("io::{word}")));
@@ -223,7 +240,7 @@ fn errors_of_files_name_them() {
     for path in sources(&root().join("src")) {
         let name = path.strip_prefix(root().join("src")).expect("below src").display().to_string();
         let text = std::fs::read_to_string(&path).expect("read");
-        let code = text.split("#[cfg(test)]").next().filter(|_| !name.ends_with("tests.rs")).unwrap_or_default();
+        let code = if name.ends_with("tests.rs") { "" } else { without_tests(&text) };
         passed_on.extend(
             code.lines()
                 .filter(|line| passes_a_bare_error(line))

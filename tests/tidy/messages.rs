@@ -1,9 +1,11 @@
 //! No decision is taken on a text for people: a message, a note, a command line, the name of an event. Decisions are
 //! taken on types.
 
+use std::sync::LazyLock;
+
 use regex::Regex;
 
-use super::{root, sources};
+use super::{root, sources, without_tests};
 
 /// Forms of such decisions, and what each tests.
 const FORMS: &[(&str, &str)] = &[
@@ -23,13 +25,19 @@ const TESTS: &str = "(?:contains|starts_with|ends_with|strip_prefix|strip_suffix
 const MESSAGES: &str =
     "(?:notes?|messages?|warning|fault|why|said|error|complaint|notice|reason|remedy|ended|invocation)";
 
+/// The patterns of [`FORMS`], compiled once for all files.
+static PATTERNS: LazyLock<Vec<(&str, Regex)>> = LazyLock::new(|| {
+    let pattern =
+        |form: &str| Regex::new(&form.replace("TEST", TESTS).replace("MESSAGE", MESSAGES)).expect("a pattern");
+    FORMS.iter().map(|(what, form)| (*what, pattern(form))).collect()
+});
+
 /// Returns the decisions of a source file, without its tests and comments.
 fn decisions(code: &str) -> Vec<String> {
-    let code = code.split("#[cfg(test)]").next().unwrap_or_default();
+    let code = without_tests(code);
     let lines: Vec<&str> = code.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
     let mut found = Vec::new();
-    for (what, form) in FORMS {
-        let form = Regex::new(&form.replace("TEST", TESTS).replace("MESSAGE", MESSAGES)).expect("a pattern");
+    for (what, form) in PATTERNS.iter() {
         for line in &lines {
             let is_it = |groups: regex::Captures<'_>| {
                 groups.get(1).map(|one| one.as_str()) == groups.get(2).map(|other| other.as_str())

@@ -75,7 +75,7 @@ pub struct Resources {
     /// The processes with the largest figures, and the time that these cover.
     pub processes: Vec<ProcessUse>,
     pub(crate) processes_ns: u64,
-    /// What moved through the files and connections of the followed processes.
+    /// Traffic of the files and connections of the followed processes.
     pub(crate) traffic: ProcessTraffic,
     /// The waits for contended locks.
     pub(crate) locks: LockLooks,

@@ -39,7 +39,7 @@ pub struct PeerUse {
     pub(crate) resent: u64,
 }
 
-/// What moved between two readings.
+/// Bytes that moved between two readings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProcessTraffic {
     /// The time between the readings, in nanoseconds.
@@ -132,7 +132,7 @@ impl FollowedDescriptors {
     }
 }
 
-/// Returns whether a descriptor's link is a file's path. Those of devices and of the kernel's own file systems are none.
+/// Returns whether the link of a descriptor is the path of a stored file, not of a device or of the kernel's own file systems.
 fn is_stored(link: &str) -> bool {
     link.starts_with('/') && !["/dev/", "/proc/", "/sys/", "/memfd:"].iter().any(|dir| link.starts_with(dir))
 }

@@ -93,7 +93,7 @@ pub struct Totals<'a> {
     pub(crate) processes: Vec<ProcessTotal>,
     /// The time that the figures of processes cover.
     pub(crate) process_seconds: f64,
-    /// What moved through files and connections, and the time that these figures cover.
+    /// Traffic of files and connections, and the time that these figures cover.
     pub(crate) files: BTreeMap<Arc<str>, u64>,
     pub(crate) peers: BTreeMap<Arc<str>, PeerUse>,
     pub(crate) traffic_seconds: f64,

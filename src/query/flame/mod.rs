@@ -38,7 +38,7 @@ pub struct Comparison {
     pub(crate) scale: (u64, u64),
     /// The durations of the baseline and of the current side, in seconds.
     pub(crate) seconds: (f64, f64),
-    /// What a stored sample of the baseline and of the current side stands for.
+    /// The samples for which one stored sample of the baseline and of the current side stands.
     pub(crate) stand_for: (SampleCount, SampleCount),
 }
 

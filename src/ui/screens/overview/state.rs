@@ -12,7 +12,7 @@ pub struct OverviewState {
     pub findings: Vec<MachineFinding>,
     /// The normal figures, in short parts.
     pub calm: Vec<String>,
-    /// What moves through the files and connections of the selected processes.
+    /// Traffic of the files and connections of the selected processes.
     pub traffic: Vec<String>,
     /// The cursor; it rests on the first row.
     pub(crate) list: ListCursor<(Cause, Option<u32>)>,

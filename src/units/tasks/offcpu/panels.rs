@@ -99,7 +99,7 @@ impl OffCpu {
         let all_time = time_of(&held) + time_of(&idle);
         let (outside, within): (Vec<SiteRow>, Vec<SiteRow>) =
             held.into_iter().partition(|(_, _, class, _)| *class == WaitClass::Outside);
-        // What delays requests comes first, however long the threads of pools wait.
+        // Delays of requests come first, however long the threads of pools wait.
         let trifles = [if outside.is_empty() { all_time } else { time_of(&within) }, all_time].map(|all| all / TRIFLE);
         let is_outside = !outside.is_empty();
         let [within, outside, idle] = [within, outside, idle].map(|mut list| {

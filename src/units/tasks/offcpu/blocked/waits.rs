@@ -267,8 +267,7 @@ impl BlockedTime {
         let is_told = matches!(sleeper.spot, Spot::Told(_));
         let judged = (thread, if facts.is_broken || is_told { facts.call.clone() } else { facts.place(&line) });
         let (end, waker) = (WaitEnd::Open, ("none yet".into(), "".into()));
-        let (is_connection, cause, by, own_waker, stats, under_way) =
-            (false, None, None, None, Stats::default(), None);
+        let (is_connection, cause, by, own_waker, stats, under_way) = (false, None, None, None, Stats::default(), None);
         Raw { thread, sleeper, line, judged, facts, end, is_connection, cause, waker, own_waker, by, stats, under_way }
     }
 

@@ -62,6 +62,10 @@ impl Resent {
         Self { events, counted: 0 }
     }
 
+    pub(super) fn has_events(&self) -> bool {
+        self.events > 0
+    }
+
     /// Adds an event. Returns the segments that are new.
     pub(super) fn add_event(&mut self) -> u64 {
         self.change(|of| of.events += 1)

@@ -7,7 +7,7 @@ use std::hash::Hash;
 use crate::session::{TcpCounters, TcpSocket};
 use crate::units::kit::prelude::*;
 
-use super::connections::{Connection, PeerKey, Place};
+use super::connections::{Connection, PeerKey, Place, Way};
 use super::listeners::Port;
 
 /// The limit of rows of each kind; further ones share a row.
@@ -77,6 +77,8 @@ pub(super) struct Figures {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Now {
     pub(super) open: u64,
+    /// The connects that have sent their SYN again, and have no answer.
+    pub(super) unanswered: u64,
     /// The connections whose peer's receive window is zero.
     pub(super) zero_windows: u64,
     /// The smoothed round-trip times and their mean deviations, in nanoseconds, also of connections that ended.
@@ -135,7 +137,7 @@ impl Figures {
 
     /// The number by which rows are sorted: connections, and what went wrong with them.
     pub(super) fn weight(&self) -> u64 {
-        let connections = self.opened + self.accepted + self.closed + self.now.open;
+        let connections = self.opened + self.accepted + self.closed + self.now.open + self.now.unanswered;
         connections
             + self.overflows
             + self.dropped()
@@ -163,6 +165,7 @@ impl Figures {
         self.carried.add(&other.carried);
         self.ended_rtt.iter_mut().zip(&other.ended_rtt).for_each(|(own, other)| own.merge(other));
         self.now.open += other.now.open;
+        self.now.unanswered += other.now.unanswered;
         self.now.zero_windows += other.now.zero_windows;
         self.now.rtt.iter_mut().zip(&other.now.rtt).for_each(|(own, other)| own.merge(other));
         if let Some(queue) = &other.now.queue {
@@ -250,7 +253,8 @@ impl AllFigures {
         change(&mut self.total);
     }
 
-    /// Counts the connections that are open now, with their round-trip times, and the queues of listening sockets.
+    /// Counts the connections that are open now, with their round-trip times, the connects without an answer, and the
+    /// queues of listening sockets.
     pub(super) fn count_open<'a>(
         &mut self,
         open: impl Iterator<Item = &'a Connection>,
@@ -261,7 +265,12 @@ impl AllFigures {
         self.ports.renew();
         self.processes.renew();
         self.total.renew();
-        for connection in open.filter(|connection| connection.is_established()) {
+        for connection in open {
+            if !connection.is_established() {
+                let is_unanswered = connection.way == Way::Out && connection.resent.has_events();
+                self.each(connection, |row| row.now.unanswered += u64::from(is_unanswered));
+                continue;
+            }
             let socket = socket(&connection.place());
             self.each(connection, |row| {
                 row.now.open += 1;
@@ -286,7 +295,6 @@ impl AllFigures {
 mod tests {
     use std::net::SocketAddr;
 
-    use super::super::connections::Way;
     use super::super::fields::Ends;
     use super::*;
 

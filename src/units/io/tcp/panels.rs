@@ -249,7 +249,8 @@ impl Tcp {
         let peers = self.figures.peers.sorted();
         let peers: Vec<(PeerKey, &Figures)> = peers.into_iter().filter_map(|(key, row)| Some((key?, row))).collect();
         let mut remarks = failing(&peers);
-        remarks.extend([resetting(&peers), self.lossy(&peers), full_window(&peers)].into_iter().flatten());
+        remarks
+            .extend([silent(&peers), resetting(&peers), self.lossy(&peers), full_window(&peers)].into_iter().flatten());
         let ports = self.figures.ports.sorted();
         let full =
             ports.iter().filter_map(|(key, row)| Some(((*key)?, row.now.queue?))).max_by_key(|(_, of)| of.dropped);
@@ -337,6 +338,13 @@ fn slow_to_answer(peers: &[(PeerKey, &Figures)]) -> Option<String> {
     is_slow.then(|| format!("connects to {} take {} (median)", key.label(), duration(*slowest)))
 }
 
+/// Names the peer with the most connects that have sent their SYN again, and have no answer.
+fn silent(peers: &[(PeerKey, &Figures)]) -> Option<String> {
+    let (key, row) = most(peers, |key, row| if key.way == Way::Out { row.now.unanswered } else { 0 })?;
+    let connects = counted(row.now.unanswered, "connect");
+    Some(format!("{connects} to {} without an answer, SYNs are sent again", key.label()))
+}
+
 /// Names the peer that reset most connections after they were established.
 fn resetting(peers: &[(PeerKey, &Figures)]) -> Option<String> {
     let resets = |row: &Figures| row.resets_received.saturating_sub(row.refused);
@@ -372,7 +380,7 @@ fn place(at: &Moment<'_>, key: DropKey, of: &Dropped) -> Arc<str> {
 mod tests {
     use crate::session::TcpCounters;
 
-    use super::super::connections::Connection;
+    use super::super::connections::{Connection, Resent};
     use super::super::fields::Ends;
     use super::super::figures::Happening;
     use super::*;
@@ -479,6 +487,19 @@ mod tests {
         let expected =
             "6 of 20 connects to 10.0.0.2:80 failed: ETIMEDOUT, ECONNREFUSED; 10.0.0.2:80 reset 5 connections";
         assert_eq!(tcp.remark(), expected);
+    }
+
+    /// Of the connects under way, those count that have sent their SYN again.
+    #[test]
+    fn a_peer_without_an_answer_is_named() {
+        let mut tcp = Tcp::default();
+        let connect = |(port, last, resent): (u16, u8, u64)| {
+            let [local, peer] = [(1, port), (last, 80)].map(|(last, port)| SocketAddr::from(([10, 0, 0, last], port)));
+            Connection { since: 1, resent: Resent::after(resent), ..outgoing(Ends { local, peer }) }
+        };
+        let open = [(1, 2, 0), (2, 3, 1), (3, 3, 4), (4, 4, 9)].map(connect);
+        tcp.figures.count_open(open.iter(), |_| None, std::iter::empty());
+        assert_eq!(tcp.remark(), "2 connects to 10.0.0.3:80 without an answer, SYNs are sent again");
     }
 
     /// A wait is remarkable next to the time for which the connections were open.

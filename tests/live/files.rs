@@ -143,3 +143,44 @@ fn chosen_calls_are_lines() {
     );
     assert!(lines.iter().all(|line| line.starts_with("openat(") || line.starts_with("connect(")));
 }
+
+/// Opens a file by openat2, and makes a process by clone3.
+const STRUCTURES: &str = r#"
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <linux/sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+  char path[512];
+  struct open_how how = {.flags = O_RDWR | O_CREAT, .mode = 0640, .resolve = RESOLVE_NO_SYMLINKS};
+  struct clone_args child = {.exit_signal = SIGCHLD};
+  sprintf(path, "%s/new", argv[1]);
+  if (syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how) < 0) return 2;
+  if (!syscall(SYS_clone3, &child, sizeof child)) _exit(0);
+  wait(0);
+  return 0;
+}
+"#;
+
+/// The structures of calls are read in the kernel.
+#[test]
+fn calls_have_the_fields_of_their_structures() {
+    let Some(work) = CompiledProgram::of("structures", STRUCTURES, &["-O1"]) else { return };
+    let answer = answer(&["syscalls", "-e", "openat2,clone3"], &work);
+    let panels = answer["panels"].as_array().expect("panels");
+    let lines = panels.iter().find(|panel| panel["title"] == "Lines").expect("a panel");
+    let lines: Vec<&str> =
+        lines["rows"].as_array().expect("rows").iter().filter_map(|row| row["line"].as_str()).collect();
+    let has = |start: String| lines.iter().any(|line| line.starts_with(&start));
+    let path = work.dir.path().join("new").display().to_string();
+    assert!(
+        has(format!("openat2({path:?}, {{flags=RDWR|CREAT, mode=0o640, resolve=NO_SYMLINKS}}, 24) = ")),
+        "{lines:?}"
+    );
+    assert!(has("clone3({flags=0, exit_signal=CHLD}, 88) = ".to_owned()), "{lines:?}");
+}

@@ -1,6 +1,6 @@
 //! String arguments of system calls. The kernel records only their addresses; a live session reads the strings in the
 //! kernel and writes records in the layout of Linux 6.19 and later: next to `filename`, a field `__filename_val` has
-//! the text. The words of a futex and socket addresses are read likewise.
+//! the text. The words of a futex, socket addresses and the structures of clone3 and openat2 are read likewise.
 
 use crate::kernel::strings::UserBytes;
 
@@ -11,20 +11,25 @@ pub(crate) const MOST: usize = 3;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Strings {
-    /// Offsets of the addresses in the record.
+    /// Offsets of the addresses of strings in the record.
     pub(crate) addresses: Vec<usize>,
-    /// Offset of the location words of the texts, four bytes each.
+    /// Offset of the location words of the texts, four bytes each; the bytes follow.
     pub(crate) at: usize,
-    /// The bytes that are read at the only address instead of a string.
-    pub(crate) bytes: Option<UserBytes>,
+    /// Bytes that are read at another address, whose offset in the record is first.
+    pub(crate) bytes: Option<(usize, UserBytes)>,
 }
 
 /// The words at the address of a futex: its own, and those that glibc's mutexes have behind it. Fields of four bytes.
 pub(crate) const FUTEX_WORDS: [&str; 3] = ["uaddr_val", "uaddr_count", "uaddr_owner"];
 
-/// The calls with a socket address, and the fields of the address and its length.
-const WITH_SOCKET_ADDRESS: [(&str, &str, &str); 2] =
-    [("sys_enter_connect", "uservaddr", "addrlen"), ("sys_enter_bind", "umyaddr", "addrlen")];
+/// The calls with a socket address or a structure, and the fields of its address and length.
+type WithBytes = (&'static str, &'static str, &'static str, fn(usize) -> UserBytes);
+const WITH_BYTES: [WithBytes; 4] = [
+    ("sys_enter_connect", "uservaddr", "addrlen", UserBytes::socket_address),
+    ("sys_enter_bind", "umyaddr", "addrlen", UserBytes::socket_address),
+    ("sys_enter_openat2", "how", "usize", UserBytes::open_how),
+    ("sys_enter_clone3", "uargs", "size", UserBytes::clone_args),
+];
 
 impl Strings {
     /// Finds the strings of a tracepoint. `None` if it does not have any, or the kernel records their text.
@@ -40,16 +45,15 @@ impl Strings {
             _ => false,
         };
         let strings = format.fields.iter().filter(|field| ends_in_nul(&field.kind, &field.name) && field.size == 8);
-        let mut addresses: Vec<usize> = strings.map(|field| field.offset).take(MOST).collect();
+        let addresses: Vec<usize> = strings.map(|field| field.offset).take(MOST).collect();
         let offset = |name: &str| format.field(name).filter(|field| field.size == 8).map(|field| field.offset);
-        let socket = WITH_SOCKET_ADDRESS.iter().find(|(call, ..)| *call == format.name);
-        let bytes = match socket {
-            Some((_, address, len)) => offset(address).zip(offset(len).map(UserBytes::socket_address)),
+        let with_bytes = WITH_BYTES.iter().find(|(call, ..)| *call == format.name);
+        let bytes = match with_bytes {
+            Some((_, address, len, of)) => offset(address).zip(offset(len).map(of)),
             None => offset("uaddr").filter(|_| format.name == "sys_enter_futex").map(|at| (at, UserBytes::FUTEX)),
         };
-        addresses.extend(bytes.map(|(at, _)| at));
         let at = format.fields.iter().map(|field| field.offset + field.size).max()?;
-        (!addresses.is_empty()).then_some(Self { addresses, at, bytes: bytes.map(|(_, bytes)| bytes) })
+        (!addresses.is_empty() || bytes.is_some()).then_some(Self { addresses, at, bytes })
     }
 }
 
@@ -58,10 +62,6 @@ pub(crate) fn described(system: &str, text: &str) -> String {
     let Some(strings) = Strings::of(&format) else { return text.to_owned() };
     let (head, print) = text.split_once("\nprint fmt: ").unwrap_or((text, ""));
     let (mut head, mut print) = (head.trim_end().to_owned() + "\n", print.to_owned());
-    if let Some(bytes) = strings.bytes {
-        head += &bytes_described(&format, &strings, bytes);
-        return format!("{head}\nprint fmt: {print}");
-    }
     let fields = strings.addresses.iter().filter_map(|at| format.fields.iter().find(|field| field.offset == *at));
     for (i, field) in fields.enumerate() {
         let (name, own, at) = (&field.name, text_of(&field.name), strings.at + 4 * i);
@@ -73,19 +73,21 @@ pub(crate) fn described(system: &str, text: &str) -> String {
         let given = format!("(REC->{name}))");
         print = print.replacen(&given, &format!("{given}, __get_str({own})"), 1);
     }
+    if let Some((address, bytes)) = strings.bytes {
+        head += &bytes_described(&format, strings.at + 4 * strings.addresses.len(), address, bytes);
+    }
     format!("{head}\nprint fmt: {print}")
 }
 
-fn bytes_described(format: &Format, strings: &Strings, bytes: UserBytes) -> String {
+fn bytes_described(format: &Format, at: usize, address: usize, bytes: UserBytes) -> String {
     if bytes == UserBytes::FUTEX {
-        let word = |(i, name): (usize, &&str)| {
-            format!("\tfield:u32 {name};\toffset:{};\tsize:4;\tsigned:0;\n", strings.at + 4 * i)
-        };
+        let word =
+            |(i, name): (usize, &&str)| format!("\tfield:u32 {name};\toffset:{};\tsize:4;\tsigned:0;\n", at + 4 * i);
         return FUTEX_WORDS.iter().enumerate().map(word).collect();
     }
-    let named = format.fields.iter().find(|field| strings.addresses.contains(&field.offset));
+    let named = format.fields.iter().find(|field| field.offset == address);
     let (name, most) = (named.map_or("address", |field| field.name.as_str()), bytes.most);
-    format!("\tfield:u8 {name}_val[{most}];\toffset:{};\tsize:{most};\tsigned:0;\n", strings.at)
+    format!("\tfield:u8 {name}_val[{most}];\toffset:{at};\tsize:{most};\tsigned:0;\n")
 }
 
 #[cfg(test)]
@@ -125,6 +127,21 @@ mod tests {
         let other =
             Strings::of(&Format::parse("syscalls", &call.replace("sys_enter", "sys_exit"), false).expect("format"));
         assert_eq!(other, None);
+    }
+
+    /// The structure follows the location of the path.
+    #[test]
+    fn an_openat2_has_its_path_and_structure() {
+        let call = RENAME.replace("rename", "openat2").replace("const char * oldname", "const char * filename");
+        let call = call
+            .replace("const char * newname", "struct open_how * how")
+            .replace("\n\nprint fmt", "\n\tfield:size_t usize;\toffset:32;\tsize:8;\tsigned:0;\n\nprint fmt");
+        let format = Format::parse("syscalls", &described("syscalls", &call), false).expect("format");
+        let [path, how] = ["__filename_val", "how_val"].map(|name| format.field(name).expect("a field"));
+        assert_eq!((path.offset, how.offset, how.size), (40, 44, 24));
+        let strings = Strings::of(&Format::parse("syscalls", &call, false).expect("format"));
+        let bytes = Some((24, UserBytes::open_how(32)));
+        assert_eq!(strings, Some(Strings { addresses: vec![16], at: 40, bytes }));
     }
 
     #[test]

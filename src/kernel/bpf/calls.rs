@@ -26,6 +26,7 @@ const MAX_INTERRUPTIONS: u32 = 10;
 pub(crate) const ARRAY: u32 = 2;
 pub(crate) const PROG_ARRAY: u32 = 3;
 pub(crate) const PERF_EVENT_ARRAY: u32 = 4;
+pub(crate) const PERCPU_ARRAY: u32 = 6;
 pub(crate) const ARRAY_OF_MAPS: u32 = 12;
 
 // Instructions that several kinds of program use (Documentation/bpf/standardization/instruction-set.rst).

@@ -9,6 +9,7 @@ mod lookups;
 mod names;
 mod panels;
 mod shapes;
+mod structures;
 mod sums;
 mod targets;
 
@@ -30,6 +31,7 @@ use lines::{CallArguments, CallLines, ListedCall};
 use lookups::DescriptorName;
 pub(crate) use names::{Abi, AbiReader, REGISTERS, error_name, name_of_blocked, native_calls};
 use names::{Call, CallTables};
+use structures::CallStructure;
 use sums::{SingleCall, Summed};
 use targets::{CallTargets, ReturnedCall};
 
@@ -53,7 +55,8 @@ pub(crate) const SPEC: Spec = Spec {
            peers' sums up calls by their first descriptor, path or socket address. What a descriptor refers to is \
            looked up at its first use, and again every second; a descriptor that is closed or \
            reopened by then is not known. Lookups and searches take at most 5 % of the time each, and recordings lack \
-           them. --paths records the paths and socket addresses that calls name, which costs a second record for each \
+           them. --paths records the paths, socket addresses and structures (openat2, clone3) that calls name, which \
+           costs a second record for each \
            such call; chosen calls have them, calls by the 32-bit ABI do not. \
            Contents of buffers are never shown. On the running machine, BPF programs at raw tracepoints count calls: \
            the first 200 of each reading on each CPU are recorded singly, and so are five times as many calls with a \
@@ -122,11 +125,12 @@ struct Begun {
     stack: RetainedStack,
 }
 
-/// The paths or the socket address of a call, and its stack, from the call's own event.
+/// The paths or the socket address of a call, its structure and its stack, from the call's own event.
 #[derive(Clone, Debug, Default)]
 struct OwnEvent {
     text: Option<Arc<str>>,
     second: Option<Arc<str>>,
+    structure: Option<Arc<str>>,
     is_address: bool,
     stack: RetainedStack,
 }
@@ -149,6 +153,8 @@ struct Syscalls {
     choice: CallChoice,
     /// The text in a call's own event.
     text_fields: FxHashMap<usize, TextField>,
+    /// The structure in it.
+    structures: FxHashMap<usize, (CallStructure, Num)>,
     /// The own events of calls that have not returned, by thread.
     own_events: FxHashMap<i32, OwnEvent>,
     descriptors: DescriptorNames,
@@ -231,7 +237,8 @@ impl Syscalls {
         let is_chosen = self.choice.is_narrow() && !self.slowest.has_threshold();
         let is_slow = ns.is_some_and(|ns| self.slowest.takes(above, ns));
         let files = closed.into_iter().collect();
-        let mut made = CallArguments { arguments, text, second: own.second.clone(), files };
+        let (second, structure) = (own.second.clone(), own.structure.clone());
+        let mut made = CallArguments { arguments, text, second, structure, files };
         let purpose = match error {
             _ if is_chosen || is_slow || above => Some(NamePurpose::Line),
             None | Some(BAD_DESCRIPTOR) => None,
@@ -313,7 +320,9 @@ impl Syscalls {
         }
         // A text may not have been readable.
         let [text, second] = [text, second].map(|text| text.filter(|text| !text.is_empty()).map(Arc::from));
-        self.own_events.insert(hit.tid, OwnEvent { text, second, is_address, stack: hit.stack });
+        let structure = self.structures.get(&hit.role).and_then(|(of, field)| of.written(field.bytes(hit.raw)));
+        let structure = structure.map(Arc::from);
+        self.own_events.insert(hit.tid, OwnEvent { text, second, structure, is_address, stack: hit.stack });
     }
 
     fn entering(&mut self, hit: &UnitSample<'_>, number: i64, cx: &Context<'_>) -> Call {
@@ -359,6 +368,10 @@ impl Unit for Syscalls {
             let address = || ADDRESS_FIELDS.iter().find_map(|name| Num::of(event.format, name).ok());
             let field = path.or_else(|| address().map(TextField::SocketAddress));
             self.text_fields.extend(field.map(|field| (event.role, field)));
+            let structures = CallStructure::FIELDS.iter();
+            let found =
+                structures.filter_map(|(name, of)| Some((event.role, (*of, Num::of(event.format, name).ok()?))));
+            self.structures.extend(found);
             return Ok(());
         }
         self.choice.require(event.arch, self.tables)?;

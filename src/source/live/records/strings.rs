@@ -11,7 +11,7 @@ use crate::event::strings::Strings as Fields;
 use crate::event::{Event, format::Format, tracepoint};
 use crate::kernel::attr::{Attr, TYPE_TRACEPOINT, sample};
 use crate::kernel::bpf::calls::LoadError;
-use crate::kernel::strings::{ProgramOutputs, StringLayout, UserBytes};
+use crate::kernel::strings::{LONGEST, ProgramOutputs, UserDataLayout};
 use crate::kernel::sys::{Ioctl, Sys};
 use crate::record::Layout;
 use crate::record::kinds::{HEADER, Header, types};
@@ -107,10 +107,9 @@ fn fields_of(event: &Event) -> Option<Fields> {
 struct Joint {
     tracepoint: u64,
     chain: ChainPlace,
-    /// The offset of the words that locate strings in the raw data, and their number.
+    /// The offset of the words that locate strings in the raw data.
     at: usize,
-    strings: usize,
-    bytes: Option<UserBytes>,
+    layout: UserDataLayout,
 }
 
 #[derive(Debug, Default)]
@@ -124,8 +123,9 @@ pub(crate) struct StringJoiner {
 impl StringJoiner {
     fn learn(&mut self, id: u64, tracepoint: u64, fields: &Fields, attr: &Attr) {
         let chain = ChainPlace::of(attr.sample_type).filter(|_| attr.sample_type & sample::RAW != 0);
-        let (at, strings, bytes) = (fields.at, fields.addresses.len(), fields.bytes);
-        self.samples.extend(chain.map(|chain| (id, Joint { tracepoint, chain, at, strings, bytes })));
+        let layout = UserDataLayout { strings: fields.addresses.len(), bytes: fields.bytes.map(|(_, bytes)| bytes) };
+        let at = fields.at;
+        self.samples.extend(chain.map(|chain| (id, Joint { tracepoint, chain, at, layout })));
     }
 
     pub(crate) fn is_used(&self) -> bool {
@@ -178,16 +178,10 @@ impl Joint {
         let (raw, rest) = behind.split_at_checked(u32::from_le_bytes(*size) as usize)?;
         let mut whole = raw.get(..self.at)?.to_vec();
         let written = waiting.get(WRITTEN_AT..).unwrap_or_default();
-        let is_its = StringLayout::of(written) == Some(self.tracepoint)
+        let is_its = UserDataLayout::of(written) == Some(self.tracepoint)
             && record.get(HEADER + 16..HEADER + 24) == waiting.get(TASK_AT..TASK_AT + 8);
         let written = Some(written).filter(|_| is_its).unwrap_or_default();
-        match self.bytes {
-            Some(bytes) => match bytes.of(written) {
-                Some(read) => whole.extend_from_slice(read),
-                None => whole.resize(whole.len() + bytes.most, 0),
-            },
-            None => self.add_strings(written, &mut whole)?,
-        }
+        self.add_read(written, &mut whole)?;
         // The size has four bytes, and the total consists of 64-bit words.
         whole.resize((whole.len() + 4).next_multiple_of(8) - 4, 0);
         let mut out = record[..record.len() - data.len()].to_vec();
@@ -199,24 +193,29 @@ impl Joint {
         Some(out)
     }
 
-    /// Adds the location of each string, then the strings.
-    fn add_strings(&self, written: &[u8], whole: &mut Vec<u8>) -> Option<()> {
+    /// Adds the location of each string, the bytes, then the strings.
+    fn add_read(&self, written: &[u8], whole: &mut Vec<u8>) -> Option<()> {
         let mut texts = Vec::new();
-        let layout = StringLayout::new(self.strings);
-        for i in 0..self.strings {
-            let text = layout.string(written, i).unwrap_or_default();
+        let strings = self.layout.strings;
+        let most = self.layout.bytes.map_or(0, |bytes| bytes.most);
+        for i in 0..strings {
+            let text = self.layout.string(written, i).unwrap_or_default();
             // Truncated strings are marked like the kernel does. A string that was not read has length 0, but an offset
             // to a NUL, because perf only looks for the NUL.
             let (text, end): (_, &[u8]) = match text.len() {
                 0 => (text, b"\0"),
-                len if len == layout.room() => (&text[..len - 1], b"...\0"),
+                len @ LONGEST.. => (&text[..len - 1], b"...\0"),
                 _ => (text, b""),
             };
-            let offset = self.at + 4 * self.strings + texts.len();
+            let offset = self.at + 4 * strings + most + texts.len();
             let len = if text.is_empty() { 0 } else { text.len() + end.len() };
             whole.extend_from_slice(&u32::try_from(offset | len << 16).ok()?.to_le_bytes());
             texts.extend_from_slice(text);
             texts.extend_from_slice(end);
+        }
+        match (self.layout.user_bytes(written), self.layout.bytes) {
+            (Some(read), _) => whole.extend_from_slice(read),
+            (None, of) => whole.resize(whole.len() + most, of.map_or(0, |bytes| bytes.unread)),
         }
         whole.extend(texts);
         Some(())
@@ -228,6 +227,7 @@ mod tests {
     use super::super::pipeline::RecordPipeline;
     use super::*;
     use crate::kernel::attr::sample::{CALLCHAIN, CGROUP, CPU, IDENTIFIER, IP, PERIOD, RAW, TID, TIME};
+    use crate::kernel::strings::UserBytes;
     use crate::record::kinds::{WholeRecords, tests};
 
     impl StringJoiner {
@@ -252,7 +252,6 @@ mod tests {
     }
 
     fn written(task: u64, tag: u64, strings: [&[u8]; 2]) -> Vec<u8> {
-        let layout = StringLayout::new(2);
         let mut bytes = tag.to_le_bytes().to_vec();
         for string in strings {
             let length = if string.is_empty() { -14 } else { string.len() as i64 };
@@ -260,9 +259,8 @@ mod tests {
         }
         for string in strings {
             bytes.extend(string);
-            bytes.resize(bytes.len() + layout.room() - string.len(), 0);
         }
-        bytes.extend([0; 4]);
+        bytes.resize((bytes.len() + 4).next_multiple_of(8) - 4, 0);
         record(&[9, task], &bytes, &[])
     }
 
@@ -292,8 +290,8 @@ mod tests {
     #[test]
     fn a_call_gets_the_strings_that_were_written_for_it() {
         let some = |text: &str| Some(text.to_owned());
-        let long = [b'x'; 240];
-        let cut = "x".repeat(239) + "...";
+        let long = [b'x'; LONGEST];
+        let cut = "x".repeat(LONGEST - 1) + "...";
         let lost = [&types::LOST.to_le_bytes()[..], &[0, 0, 24, 0], &[0; 16]].concat();
         let ours = || written(5, CALL, [b"/a\0", b"/bc\0"]);
         for (pieces, want) in [
@@ -318,7 +316,7 @@ mod tests {
         };
         for (task, result, want) in [(5, 0, [2, 1, 77]), (5, u64::MAX - 13, [0; 3]), (6, 0, [0; 3])] {
             let mut joints = StringJoiner::writing_by(9);
-            let fields = Fields { addresses: vec![16], at: 32, bytes: Some(UserBytes::FUTEX) };
+            let fields = Fields { addresses: Vec::new(), at: 32, bytes: Some((16, UserBytes::FUTEX)) };
             joints.learn(1, CALL, &fields, &Attr { sample_type: KIND, ..Attr::default() });
             let mut pipeline = RecordPipeline { strings: Some(&mut joints), ..RecordPipeline::default() };
             let out = pipeline.passed(0, &[read(task, result), call(5)].concat());

@@ -20,8 +20,8 @@ pub(super) type Arguments = [u64; 6];
 /// and `S` a type of sockets, `T` flags of a type, `b` flags of a message, `L` a level and `N` an option of sockets,
 /// `E` an operation of epoll, `W` the origin of a position, `C` a command of fcntl and `g` its argument, `c` flags of
 /// clone, `t` flags of a lookup, `l` a signed position, `r` an access mode, `a` flags of access, `V` options of wait,
-/// `@` a socket address, `I` an ioctl, `k` a clock. See [`words_of`] and [`flags_of`] for others. Other calls have their
-/// six words.
+/// `@` a socket address, `J` a structure, `I` an ioctl, `k` a clock. See [`words_of`] and [`flags_of`] for others. Other
+/// calls have their six words.
 const FORMS: &str = "\
 read fxu,write fxu,open pom,close f,stat px,fstat fx,lstat px,poll xui,lseek flW,mmap xuPMfx,mprotect xuP,munmap xu,\
 brk x,rt_sigaction sxxu,rt_sigprocmask Bxxu,ioctl fIx,pread64 fxul,pwrite64 fxul,readv fxu,writev fxu,access pr,\
@@ -36,11 +36,11 @@ openat dpom,mkdirat dpm,mknod pmu,mknodat dpmu,fchownat dpiit,newfstatat dpxt,un
 symlinkat pdp,readlinkat dpxu,fchmodat dpm,fchmodat2 dpmt,faccessat dpr,pselect6 ixxxxx,ppoll xuxxu,splice fxfxuw,\
 utimensat dpxt,epoll_pwait fxuixu,fallocate f4uu,accept4 fxxT,epoll_create u,epoll_create1 O,dup3 ffO,pipe2 xO,\
 preadv fxul,pwritev fxul,recvmmsg fxubx,sendmmsg fxub,getrandom xuq,execveat dpxxt,copy_file_range fxfxui,\
-statx dptnx,openat2 dpxu,close_range uui,clock_nanosleep kixx,faccessat2 dpra,renameat2 dpdpR,inotify_add_watch fpG,\
+statx dptnx,openat2 dpJu,close_range uui,clock_nanosleep kixx,faccessat2 dpra,renameat2 dpdpR,inotify_add_watch fpG,\
 setxattr ppxui,getxattr ppxu,lsetxattr ppxui,lgetxattr ppxu,fsetxattr fpxui,fgetxattr fpxu,listxattr pxu,\
 llistxattr pxu,flistxattr fxu,removexattr pp,lremovexattr pp,fremovexattr fp,name_to_handle_at dpxxi,utime px,\
 utimes px,futimesat dpx,mq_open pOmx,readahead fuu,sync_file_range fuui,vmsplice fxuw,tee ffuw,preadv2 fxuxxi,\
-pwritev2 fxuxxi,memfd_create pe,clone3 xu,epoll_pwait2 fxuxxu,eventfd u,eventfd2 uO,signalfd4 fxuO,\
+pwritev2 fxuxxi,memfd_create pe,clone3 Ju,epoll_pwait2 fxuxxu,eventfd u,eventfd2 uO,signalfd4 fxuO,\
 timerfd_create kO,timerfd_settime fixx,timerfd_gettime fx,inotify_init ,inotify_init1 O,inotify_rm_watch fi,\
 gettid ,getppid ,getuid ,geteuid ,getgid ,getegid ,getpgrp ,setsid ,sync ,munlockall ,rt_sigreturn ,getpgid i,getsid i,\
 setpgid ii,setuid i,setgid i,setreuid ii,setregid ii,setresuid iii,setresgid iii,getgroups ix,setgroups ix,\
@@ -105,12 +105,19 @@ fn used(name: &str, arguments: &Arguments, all: usize) -> usize {
     }
 }
 
-/// Writes a call. `paths` are its first two paths, or its socket address first, where they were read; `file` returns
-/// what a descriptor refers to.
+/// The texts of a call, where they were read.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct CallTexts<'a> {
+    /// The first two paths, or the socket address first.
+    pub(super) paths: [Option<&'a str>; 2],
+    pub(super) structure: Option<&'a str>,
+}
+
+/// Writes a call; `file` returns what a descriptor refers to.
 pub(super) fn written(
     name: &str,
     arguments: &Arguments,
-    paths: [Option<&str>; 2],
+    CallTexts { paths, structure }: CallTexts<'_>,
     file: impl Fn(i32) -> Option<String>,
 ) -> String {
     let kinds = kinds(name);
@@ -136,7 +143,10 @@ pub(super) fn written(
         let _ = match path {
             Some(path) => write!(out, "{path:?}"),
             None if matches!(kind, 'f' | 'd') => add_descriptor(&mut out, word as i32, &file),
-            None => add(&mut out, kind, word, before),
+            None => match structure.filter(|_| kind == 'J') {
+                Some(text) => out.write_str(text),
+                None => add(&mut out, kind, word, before),
+            },
         };
     }
     out.push(')');
@@ -224,10 +234,7 @@ fn add(out: &mut String, kind: char, word: u64, before: i32) -> std::fmt::Result
         'r' => add_flags(out, number, ACCESS_MODE, ""),
         'u' => write!(out, "{word}"),
         'm' => write!(out, "{word:#o}"),
-        'o' => {
-            *out += ["RDONLY", "WRONLY", "RDWR", "3"][(number & 3) as usize];
-            add_flags(out, number & !3, OPEN, "|")
-        }
+        'o' => add_open_flags(out, number),
         's' => add_signal(out, number),
         'F' => add_word(out, number & 127, FUTEX).and_then(|()| add_flags(out, number & !127, FUTEX_FLAGS, "|")),
         'L' => add_name(out, number, LEVELS.iter().find(|(level, _)| *level == number).map(|(_, name)| *name)),
@@ -246,6 +253,12 @@ fn add(out: &mut String, kind: char, word: u64, before: i32) -> std::fmt::Result
     }
 }
 
+/// Adds the access mode of open and its flags.
+pub(super) fn add_open_flags(out: &mut String, number: i32) -> std::fmt::Result {
+    *out += ["RDONLY", "WRONLY", "RDWR", "3"][(number & 3) as usize];
+    add_flags(out, number & !3, OPEN, "|")
+}
+
 /// Adds the flags of clone. Their last byte is the signal at the end of the child.
 fn add_clone(out: &mut String, number: i32) -> std::fmt::Result {
     let (flags, signal) = (number & !0xff, number & 0xff);
@@ -258,7 +271,7 @@ fn add_clone(out: &mut String, number: i32) -> std::fmt::Result {
     if signal == 0 { Ok(()) } else { add_signal(out, signal) }
 }
 
-fn add_signal(out: &mut String, number: i32) -> std::fmt::Result {
+pub(super) fn add_signal(out: &mut String, number: i32) -> std::fmt::Result {
     let name = usize::try_from(number).ok().and_then(|at| SIGNALS.get(at));
     add_name(out, number, name.copied().filter(|name| !name.is_empty()))
 }
@@ -275,7 +288,7 @@ fn add_name(out: &mut String, number: i32, name: Option<&str>) -> std::fmt::Resu
 }
 
 /// Adds the names of set bits, each after a separator, and the bits without a name.
-fn add_flags(out: &mut String, mut bits: i32, names: &Flags, first: &str) -> std::fmt::Result {
+pub(super) fn add_flags(out: &mut String, mut bits: i32, names: &Flags, first: &str) -> std::fmt::Result {
     let mut separator = first;
     if bits == 0 && first.is_empty() {
         return out.write_str("0");
@@ -297,7 +310,8 @@ mod tests {
     fn line(name: &str, arguments: &[u64], path: Option<&str>) -> String {
         let mut all = [0; 6];
         all[..arguments.len()].copy_from_slice(arguments);
-        written(name, &all, [path, Some("/second")], |fd| (fd == 7).then(|| "/var/wal".to_owned()))
+        let texts = CallTexts { paths: [path, Some("/second")], structure: path.map(|_| "{flags=RDWR}") };
+        written(name, &all, texts, |fd| (fd == 7).then(|| "/var/wal".to_owned()))
     }
 
     #[test]
@@ -368,6 +382,9 @@ mod tests {
             ("epoll_ctl", &[3, 0, 7, 0x10], None, "epoll_ctl(3, 0, 7 → /var/wal, 0x10)"),
             ("unheard_of", &[1, 2], None, "unheard_of(0x1, 0x2, 0, 0, 0, 0)"),
             ("rename", &[1, 2], Some("a\u{1b}\"b"), r#"rename("a\u{1b}\"b", "/second")"#),
+            ("openat2", &[here, 1, 0x10, 24], Some("/x"), r#"openat2("/x", {flags=RDWR}, 24)"#),
+            ("openat2", &[here, 1, 0x10, 24], None, "openat2(0x1, 0x10, 24)"),
+            ("clone3", &[0x10, 88], Some(""), "clone3({flags=RDWR}, 88)"),
             ("rename", &[1, 2], None, r#"rename(0x1, "/second")"#),
         ] {
             assert_eq!(line(name, arguments, path), expected);

@@ -7,12 +7,12 @@ use crate::units::kit::prelude::*;
 use super::arguments::uses_descriptor;
 use super::names::{Call, CallTables};
 
-/// The calls with a path or a socket address that their own events record, by the names of the events.
+/// The calls with a path, a socket address or a structure that their own events record, by the names of the events.
 const WITH_TEXT: &str = "openat open openat2 execve execveat newfstatat statx newstat newlstat access faccessat \
                          faccessat2 readlink readlinkat unlink unlinkat mkdir mkdirat rename renameat renameat2 chdir \
                          truncate statfs creat rmdir link linkat symlink symlinkat chmod fchmodat chown lchown \
                          fchownat fchmodat2 utimensat chroot mknod mknodat umount inotify_add_watch getxattr \
-                         lgetxattr fgetxattr setxattr lsetxattr fsetxattr listxattr removexattr connect bind";
+                         lgetxattr fgetxattr setxattr lsetxattr fsetxattr listxattr removexattr connect bind clone3";
 
 /// The calls that end what is known of a descriptor. They are recorded with chosen calls that use descriptors.
 const FOLLOWED: [&str; 4] = ["close", "close_range", "dup2", "dup3"];

@@ -7,24 +7,33 @@ use rustc_hash::FxHashMap;
 
 use crate::units::kit::prelude::*;
 
-use super::arguments::{Arguments, written};
+use super::arguments::{Arguments, CallTexts, written};
 use super::lookups::DescriptorName;
 use super::names::{Call, CallTables, error_name};
 use super::shapes::ACCEPTING;
 
 /// The number of lines to keep.
 const KEEP: u64 = 10_000;
+/// The limit of bytes of their texts: a path may have 4 KiB.
+const MAX_BYTES: usize = 16 << 20;
 
-/// The arguments of a call, if its record has them, its paths or socket address, and what its descriptors refer to.
+/// The arguments of a call, if its record has them, its paths or socket address, its structure, and what its
+/// descriptors refer to.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CallArguments {
     pub(super) arguments: Option<Arguments>,
     pub(super) text: Option<Arc<str>>,
     pub(super) second: Option<Arc<str>>,
+    pub(super) structure: Option<Arc<str>>,
     pub(super) files: Vec<(i32, Arc<DescriptorName>)>,
 }
 
 impl CallArguments {
+    /// Returns the bytes of the texts that only this call has.
+    fn size(&self) -> usize {
+        [&self.text, &self.second, &self.structure].into_iter().flatten().map(|text| text.len()).sum()
+    }
+
     /// Returns what a descriptor of the call refers to.
     fn file(&self, fd: i32) -> Option<&str> {
         self.files.iter().find(|(own, _)| *own == fd).and_then(|(_, name)| name.get())
@@ -34,8 +43,11 @@ impl CallArguments {
     pub(super) fn line(&self, tables: CallTables, call: Call) -> String {
         let name = tables.name(call);
         let file = |fd: i32| self.file(fd).map(str::to_owned);
+        let paths = [&self.text, &self.second].map(|path| path.as_deref());
         match &self.arguments {
-            Some(arguments) => written(&name, arguments, [&self.text, &self.second].map(|path| path.as_deref()), file),
+            Some(arguments) => {
+                written(&name, arguments, CallTexts { paths, structure: self.structure.as_deref() }, file)
+            }
             None => name,
         }
     }
@@ -88,11 +100,13 @@ pub(super) struct CallLines {
     /// Calls that would be lines, but were only summed in the kernel.
     summed: u64,
     lines: VecDeque<(u64, ListedCall)>,
+    /// The bytes of their texts.
+    bytes: usize,
 }
 
 impl Default for CallLines {
     fn default() -> Self {
-        Self { keep: KEEP as usize, number: 0, cleared_at: 0, summed: 0, lines: VecDeque::new() }
+        Self { keep: KEEP as usize, number: 0, cleared_at: 0, summed: 0, lines: VecDeque::new(), bytes: 0 }
     }
 }
 
@@ -103,8 +117,10 @@ impl CallLines {
     }
 
     pub(super) fn add(&mut self, call: ListedCall) {
-        if self.lines.len() >= self.keep {
-            self.lines.pop_front();
+        self.bytes += call.made.size();
+        while self.lines.len() >= self.keep || self.bytes > MAX_BYTES {
+            let Some((_, oldest)) = self.lines.pop_front() else { break };
+            self.bytes -= oldest.made.size();
         }
         self.lines.push_back((self.number, call));
         self.number += 1;
@@ -117,7 +133,7 @@ impl CallLines {
 
     pub(super) fn clear(&mut self) {
         self.lines.clear();
-        self.summed = 0;
+        (self.bytes, self.summed) = (0, 0);
         self.cleared_at = self.number;
     }
 

@@ -12,13 +12,19 @@ use crate::kernel::in_time::in_time;
 pub(crate) fn vdso() -> io::Result<Vec<u8>> {
     let pid = std::process::id() as i32;
     let map = exec_maps(pid).into_iter().find(|m| m.name == b"[vdso]").ok_or(io::ErrorKind::NotFound)?;
-    memory_of(pid, &map)
+    // It is there at once, and one that a busy machine gave too late would be missing for the whole session.
+    memory(pid, map.start, size_of(&map))
 }
 
 /// Reads a mapping of a process, or its first part where it is large.
 pub(crate) fn memory_of(pid: i32, map: &ProcMapping) -> io::Result<Vec<u8>> {
+    memory_in_time(pid, map.start, size_of(map))
+}
+
+/// The number of bytes that are read of a mapping.
+fn size_of(map: &ProcMapping) -> usize {
     const MOST: u64 = 1 << 20;
-    memory_in_time(pid, map.start, map.end.saturating_sub(map.start).min(MOST) as usize)
+    map.end.saturating_sub(map.start).min(MOST) as usize
 }
 
 /// Returns up to eight bytes of a process's memory at an address as a number; `None` where it cannot be read.

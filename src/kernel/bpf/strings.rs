@@ -10,8 +10,9 @@ use super::calls::{
 use crate::kernel::machine::cpus;
 use crate::kernel::perf_event::sys::Errno;
 
-/// The maximum length of a string, including its NUL: that of a path (`PATH_MAX`).
-pub(crate) const LONGEST: usize = 4096;
+/// The maximum length of a string, including its NUL: one more than that of a path (`PATH_MAX`), so that the longest
+/// path does not look like a truncated one.
+pub(crate) const LONGEST: usize = 4097;
 /// The largest number of strings, and of other bytes.
 const MOST_STRINGS: usize = 3;
 const MOST_BYTES: usize = 112;

@@ -132,7 +132,8 @@ impl FollowedDescriptors {
     }
 }
 
-/// Returns whether the link of a descriptor is the path of a stored file, not of a device or of the kernel's own file systems.
+/// Returns whether the link of a descriptor is the path of a stored file, not of a device or of the kernel's own file
+/// systems.
 fn is_stored(link: &str) -> bool {
     link.starts_with('/') && !["/dev/", "/proc/", "/sys/", "/memfd:"].iter().any(|dir| link.starts_with(dir))
 }
@@ -145,7 +146,7 @@ fn position(info: &[u8]) -> Option<(u64, bool)> {
     Some((value("pos:")?.parse().ok()?, flags & APPEND != 0))
 }
 
-/// Returns the files whose positions moved forwards, those with the most bytes first. FollowedDescriptors of one open file, as
+/// Returns the files whose positions moved forwards, those with the most bytes first. Descriptors of one open file, as
 /// after a fork, move together and count once.
 fn files(before: &HashMap<(i32, i32), OpenPosition>, now: &HashMap<(i32, i32), OpenPosition>) -> Vec<FileUse> {
     let mut moves: BTreeMap<(&Arc<str>, u64, u64), i32> = BTreeMap::new();

@@ -4,6 +4,7 @@ mod locks;
 mod order;
 mod sockets;
 
+use super::normal::NormalFigures;
 use super::*;
 use crate::machine::culprits::{Culprit, Culprits};
 use crate::machine::memory_limits::MemoryGroup;
@@ -84,7 +85,7 @@ fn a_calm_machine_has_no_findings() {
     let input = TriageInput::new(&history, present(&history));
     let words =
         "CPU 5 % of 2 busy, 0.0 waiting for a CPU, no disk in use, memory 75 % available, no failed connections";
-    assert_eq!(calm(&input).join(", "), words);
+    assert_eq!(NormalFigures::of(&input).calm.join(", "), words);
     assert_eq!(findings(&TriageInput { history: &ResourceHistory::default(), ..input }), []);
 }
 
@@ -459,8 +460,9 @@ fn a_selected_process_has_its_files_and_peers() {
         "peers: 10.0.3.7:5432 ×3 2.0 kB/s (5 segments sent again), \
                  10.0.9.9 250 B/s",
     ];
-    assert_eq!(traffic(&input), lines);
-    assert_eq!(traffic(&TriageInput { is_narrowed: false, ..input }), Vec::<String>::new());
+    assert_eq!(NormalFigures::of(&input).traffic, lines);
+    let whole = NormalFigures::of(&TriageInput { is_narrowed: false, ..input });
+    assert_eq!(whole.traffic, Vec::<String>::new());
 }
 
 #[test]
@@ -540,12 +542,15 @@ fn a_selected_process_that_sleeps_leads_to_its_waits() {
     let text = "waits: waits 95 % of the time; client 5; on a CPU 4 %, waiting for one 1 %: samples show no sleep";
     assert_eq!((&*list[0].text(), list[0].look.command()), (text, "perfprof-tui waits -p 5".to_owned()));
     // Figures of the whole machine are left out.
-    assert_eq!(calm(&input).join(", "), "0.04 CPUs used, 0.01 waiting for a CPU, 0.95 threads asleep");
+    assert_eq!(
+        NormalFigures::of(&input).calm.join(", "),
+        "0.04 CPUs used, 0.01 waiting for a CPU, 0.95 threads asleep"
+    );
     assert_eq!(findings(&TriageInput { is_narrowed: false, ..input }), []);
     let server = process(5, "server", |one| (one.threads, one.resident, one.io) = (4, 48_000_000, 1_200_000));
     let history = seconds(vec![Resources { processes: vec![server], ..calm_second() }; 10]);
     let words = "0.00 CPUs used, 0.00 waiting for a CPU, 4.00 threads asleep, 48.0 MB resident, 1.2 MB/s of disks";
-    assert_eq!(calm(&TriageInput { history: &history, ..input }).join(", "), words);
+    assert_eq!(NormalFigures::of(&TriageInput { history: &history, ..input }).calm.join(", "), words);
 }
 
 /// The compilers of `make` end before they have figures in each interval.

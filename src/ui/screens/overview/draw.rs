@@ -169,12 +169,13 @@ fn lines_of_parts(parts: &[String], cells: usize) -> Vec<String> {
 fn below(model: &Model, view: &OverviewState, theme: &Theme, cells: usize) -> Vec<(String, Style)> {
     let mut out = Vec::new();
     if view.findings.is_empty() && view.lacks.is_none() {
-        let calm = if view.calm.is_empty() { String::new() } else { format!(": {}", view.calm.join(", ")) };
+        let calm =
+            if view.normal.calm.is_empty() { String::new() } else { format!(": {}", view.normal.calm.join(", ")) };
         out.push((format!("Nothing stands out{calm}."), theme.good));
-    } else if !view.calm.is_empty() {
-        out.extend(lines_of_parts(&view.calm, cells).into_iter().map(|line| (line, theme.dim)));
+    } else if !view.normal.calm.is_empty() {
+        out.extend(lines_of_parts(&view.normal.calm, cells).into_iter().map(|line| (line, theme.dim)));
     }
-    out.extend(view.traffic.iter().map(|line| (line.clone(), theme.dim)));
+    out.extend(view.normal.traffic.iter().map(|line| (line.clone(), theme.dim)));
     let lack = view.lacks.map(|lack| match lack {
         Lack::Recorded => {
             "A recording has no figures of disks, memory and networks: 1 and 2 show its functions, 3 when they ran."
@@ -198,9 +199,9 @@ pub(crate) fn text(model: &Model, view: &OverviewState) -> String {
     for found in &view.findings {
         out.push_str(&format!("{} {}; {}\n", found.severity.word(), found.text(), found.look.command()));
     }
-    out.push_str(&view.calm.join(", "));
+    out.push_str(&view.normal.calm.join(", "));
     out.push('\n');
-    view.traffic.iter().for_each(|line| out.push_str(&format!("{line}\n")));
+    view.normal.traffic.iter().for_each(|line| out.push_str(&format!("{line}\n")));
     out
 }
 

@@ -1,6 +1,7 @@
 //! The state of the overview: findings and the cursor.
 
 use crate::machine::resources::ResourceHistory;
+use crate::machine::triage::normal::NormalFigures;
 use crate::machine::triage::{self, Cause, MachineFinding, TriageInput};
 use crate::session::Origin;
 use crate::ui::state::{ListCursor, Model};
@@ -10,10 +11,7 @@ use crate::ui::state::{ListCursor, Model};
 pub struct OverviewState {
     /// The findings, the worst first.
     pub findings: Vec<MachineFinding>,
-    /// The normal figures, in short parts.
-    pub calm: Vec<String>,
-    /// Traffic of the files and connections of the selected processes.
-    pub traffic: Vec<String>,
+    pub(crate) normal: NormalFigures,
     /// The cursor; it rests on the first row.
     pub(crate) list: ListCursor<(Cause, Option<u32>)>,
     /// How often a finding was entered, so that undo returns here.
@@ -67,8 +65,7 @@ impl OverviewState {
             ..TriageInput::new(history, range.unwrap_or_else(|| triage::present(history)))
         };
         self.findings = triage::findings(&input);
-        self.calm = triage::calm(&input);
-        self.traffic = triage::traffic(&input);
+        self.normal = NormalFigures::of(&input);
         if range.is_none() {
             self.before = (filter, self.findings.clone());
         }

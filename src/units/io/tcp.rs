@@ -8,6 +8,7 @@ mod listeners;
 mod looks;
 mod monitoring;
 mod panels;
+mod remarks;
 mod softirqs;
 mod traffic;
 

@@ -1,10 +1,10 @@
 //! The time that threads sleep, as samples of an event: when the program that sums it is attached, and its readings.
 
 mod cost_guard;
+mod target_groups;
 
 use std::io;
 use std::ops::Range;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -25,6 +25,7 @@ use super::capture::refused_program;
 use super::records::stack_walks::{StackWalks, WaitStack, WaitStacks};
 use super::{LiveSource, Target};
 use cost_guard::CostGuard;
+use target_groups::TargetGroupIds;
 
 /// The id of its samples; the kernel counts ids from 1.
 const ID: u64 = u64::MAX - 1;
@@ -170,29 +171,6 @@ impl OpenParts {
         }
         out.retain(|sum| sum.ns > 0);
         out
-    }
-}
-
-/// The cgroups of the target, and whether each cgroup that occurred is one of them or below one.
-#[derive(Debug, Default)]
-struct TargetGroupIds {
-    dirs: Vec<PathBuf>,
-    known: FxHashMap<u64, bool>,
-}
-
-impl TargetGroupIds {
-    /// Removes the sums of other cgroups. Directories are read when a new cgroup occurs, or the target's cgroups change.
-    fn retain(&mut self, dirs: Vec<PathBuf>, sums: &mut Vec<WaitSum>) {
-        if self.dirs != dirs || self.known.len() > MOST_MEMBERS {
-            *self = Self { dirs, known: FxHashMap::default() };
-        }
-        if sums.iter().any(|sum| !self.known.contains_key(&sum.cgroup)) {
-            let ids: FxHashSet<u64> = self.dirs.iter().flat_map(|dir| cgroup::ids(dir)).collect();
-            for sum in sums.iter() {
-                self.known.entry(sum.cgroup).or_insert_with(|| ids.contains(&sum.cgroup));
-            }
-        }
-        sums.retain(|sum| self.known.get(&sum.cgroup).copied().unwrap_or(false));
     }
 }
 
@@ -477,27 +455,6 @@ mod tests {
             assert_eq!((sample.period, sample.cpu, sample.chain().count()), (500, 2, stack.map_or(0, |_| 3)));
             assert_eq!(sample.ip, stack.map_or(NOT_WALKED, |stack| stack.ip));
         }
-    }
-
-    #[test]
-    fn sums_of_other_cgroups_are_removed() {
-        let tree = tempfile::tempdir().expect("a folder");
-        let make = |name: &str| {
-            std::fs::create_dir(tree.path().join(name)).expect("made");
-            cgroup::ids(&tree.path().join(name))[0]
-        };
-        let [cart, inner, shop] = ["cart", "cart/app", "shop"].map(make);
-        let mut groups = TargetGroupIds::default();
-        let mut retained = |names: &[&str], ids: &[u64]| {
-            let mut sums: Vec<WaitSum> = ids.iter().map(|id| WaitSum { cgroup: *id, ..WaitSum::default() }).collect();
-            groups.retain(names.iter().map(|name| tree.path().join(name)).collect(), &mut sums);
-            sums.iter().map(|sum| sum.cgroup).collect::<Vec<_>>()
-        };
-        assert_eq!(retained(&["cart"], &[shop, cart, 1, inner]), [cart, inner]);
-        let late = make("cart/late");
-        assert_eq!(retained(&["cart"], &[late, shop]), [late], "a group that is new");
-        assert_eq!(retained(&["shop"], &[late, shop]), [shop], "another container runs now");
-        assert_eq!(retained(&[], &[late, shop]), Vec::<u64>::new());
     }
 
     #[test]

@@ -31,29 +31,30 @@ pub(super) fn add_receivers(receivers: &mut Receivers, raw: &[Raw]) {
 }
 
 /// The threads of programs that serve requests.
-#[derive(Debug, Default)]
-pub(super) struct Requests {
-    receivers: Receivers,
+#[derive(Debug)]
+pub(super) struct Requests<'a> {
+    receivers: &'a Receivers,
     /// The places in which only receivers wake a thread that receives no messages itself, and the time of such waits
     /// and of all waits that the program ended.
     handed: FxHashMap<ThreadKey, (FxHashSet<Arc<str>>, [u64; 2])>,
     /// The places of unknown waits of receivers: threads wait there within requests.
     within: FxHashSet<ProgramPlace>,
     /// The threads that began and ended: each may have served a request without a sleep before it.
-    brief: FxHashSet<i32>,
+    brief: &'a FxHashSet<i32>,
     /// The time of each program's unknown waits: within requests, and all.
     times: FxHashMap<i32, [u64; 2]>,
 }
 
-impl Requests {
+impl<'a> Requests<'a> {
     pub(super) fn of(
         raw: &[Raw],
         classes: &[WaitClass],
         own: &OwnWakes,
-        receivers: &Receivers,
-        brief: &FxHashSet<i32>,
+        receivers: &'a Receivers,
+        brief: &'a FxHashSet<i32>,
     ) -> Self {
-        let mut requests = Self { receivers: receivers.clone(), brief: brief.clone(), ..Self::default() };
+        let (handed, within, times) = Default::default();
+        let mut requests = Self { receivers, handed, within, brief, times };
         for wait in raw.iter().filter(|wait| !receivers.contains_key(&wait.thread)) {
             let Some(place) = wait.place().filter(|_| wait.own_waker.is_some()) else { continue };
             let (places, [handed, all]) = requests.handed.entry(wait.thread).or_default();

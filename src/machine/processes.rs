@@ -12,7 +12,7 @@ use crate::session::machine::resources::{self, ProcessCounters};
 
 use super::scripts::script;
 
-/// The inverse of the share of a CPU for reading processes.
+/// The inverse of the share of a CPU for reading processes, and of that for reading their descriptors and sockets.
 const DUTY: u64 = 80;
 /// The limits of processes, and of threads whose waits are read each time.
 const MAX_PROCESSES: usize = 8000;

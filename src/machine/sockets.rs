@@ -137,4 +137,20 @@ mod tests {
         watch.read(GrownCounters { syns_resent: true, ..GrownCounters::default() });
         assert!(watch.due > 0);
     }
+
+    /// A SYN is sent again ever more rarely, so that its counter does not grow all the time.
+    #[test]
+    fn a_fault_stays_until_a_list_does_not_show_it() {
+        let peer = ([192, 0, 2, 1], 9).into();
+        let silent = UnansweredPeer { peer, process: None, connects: 1, resends: 3, open: 0, looks: 1 };
+        let full = FullQueue { port: 80, ..FullQueue::default() };
+        let known = SocketFaults { full_queue: Some(full), unanswered: vec![silent], ..SocketFaults::default() };
+        let mut watch = SocketWatch { due: u64::MAX, newest: known.clone(), stalls: Stalls::default() };
+        let shown = watch.read(GrownCounters::default());
+        assert_eq!(shown, SocketFaults { full_queue: None, ..known.clone() }, "the queue was full without a drop");
+        assert_eq!(watch.read(GrownCounters { unaccepted: true, ..GrownCounters::default() }), known);
+        watch.due = 0;
+        let next = watch.read(GrownCounters::default());
+        assert!(next.unanswered.iter().all(|of| of.peer != peer), "no connection to it is attempted");
+    }
 }

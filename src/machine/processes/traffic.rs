@@ -7,8 +7,8 @@ use crate::kernel::sockets::{TcpCounters, TcpMonitor, TcpSocket};
 use crate::kernel::{monotonic_ns, procfs, thread_cpu_ns};
 use crate::panel::row_order::arrange_by_key;
 
-/// The inverse of the share of a CPU for reading descriptors and sockets.
-const DUTY: u64 = 80;
+use super::DUTY;
+
 /// The limits of processes and of descriptors in one reading.
 const MAX_PROCESSES: usize = 64;
 const MAX_DESCRIPTORS: usize = 2048;

@@ -51,13 +51,12 @@ pub(crate) const SPEC: Spec = Spec {
            line, with its stack. -g records the stacks of all calls, which costs much more. For chosen, slow and failed \
            calls, what descriptors refer to is looked up when the call has returned: paths in /proc, the peers of \
            sockets in the kernel's socket monitoring, the processes at the other end of a pipe, and what an epoll \
-           waits for (its only descriptor, else their kinds). 'Files and \
-           peers' sums up calls by their first descriptor, path or socket address. What a descriptor refers to is \
-           looked up at its first use, and again every second; a descriptor that is closed or \
-           reopened by then is not known. Lookups and searches take at most 5 % of the time each, and recordings lack \
-           them. --paths records the paths, socket addresses and structures (openat2, clone3) that calls name, which \
-           costs a second record for each \
-           such call; chosen calls have them, calls by the 32-bit ABI do not. \
+           waits for (its only descriptor, else their kinds). 'Files and peers' sums up calls by their first \
+           descriptor, path or socket address. What a descriptor refers to is looked up at its first use, and again \
+           every second; a descriptor that is closed or reopened by then is not known. Lookups and searches take at \
+           most 5 % of the time each, and recordings lack them. --paths records the paths, socket addresses and \
+           structures (openat2, clone3) that calls name, which costs a second record for each such call; chosen calls \
+           have them, calls by the 32-bit ABI do not. \
            Contents of buffers are never shown. On the running machine, BPF programs at raw tracepoints count calls: \
            the first 200 of each reading on each CPU are recorded singly, and so are five times as many calls with a \
            descriptor (fewer above 4 CPUs) and calls above 1 ms or --than; readings are 200 ms apart, or less with a \

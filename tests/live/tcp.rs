@@ -197,8 +197,8 @@ const TWICE: &str = r#"
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
-static void serve(const char *name, int n, const char *dir) {
-  char data[700] = "", ready[512], go[512];
+static void serve(const char *name, const char *other, int n, const char *dir) {
+  char data[700] = "", ready[512], go[512], in[512], other_in[512];
   struct ifreq lo = {.ifr_name = "lo"};
   struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(7003)};
   a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -206,6 +206,8 @@ static void serve(const char *name, int n, const char *dir) {
   prctl(PR_SET_NAME, name);
   sprintf(ready, "%s/%s", dir, name);
   sprintf(go, "%s/go", dir);
+  sprintf(in, "%s/%s-in", dir, name);
+  sprintf(other_in, "%s/%s-in", dir, other);
   if (unshare(CLONE_NEWNET)) _exit(2);
   int s = socket(AF_INET, SOCK_STREAM, 0);
   ioctl(s, SIOCGIFFLAGS, &lo);
@@ -218,7 +220,12 @@ static void serve(const char *name, int n, const char *dir) {
     prctl(PR_SET_NAME, "twice-client");
     for (int i = 0; i < n; i++) {
       int c = socket(AF_INET, SOCK_STREAM, 0);
+      struct sockaddr_in own = a;
+      own.sin_port = htons(7004);
+      if (!i && bind(c, (void *)&own, sizeof own)) _exit(7);
       if (connect(c, (void *)&a, sizeof a) || recv(c, data, 700, MSG_WAITALL) != 700) _exit(4);
+      if (!i) fclose(fopen(in, "w"));
+      while (access(other_in, F_OK)) usleep(10000);
       if (read(c, data, 1)) _exit(5);
       close(c);
     }
@@ -232,14 +239,15 @@ static void serve(const char *name, int n, const char *dir) {
   for (;;) pause();
 }
 int main(int argc, char **argv) {
-  if (!fork()) serve("twice-one", 3, argv[1]);
-  if (!fork()) serve("twice-two", 5, argv[1]);
+  if (!fork()) serve("twice-one", "twice-two", 3, argv[1]);
+  if (!fork()) serve("twice-two", "twice-one", 5, argv[1]);
   alarm(600);
   for (;;) pause();
 }
 "#;
 
-/// Servers with the same address in two namespaces have their own connections and bytes.
+/// Servers with the same address in two namespaces have their own connections and bytes, also while both have one with
+/// the same ends.
 #[test]
 fn equal_addresses_of_two_namespaces_are_two() {
     let Some(twice) = CompiledProgram::of("twice", TWICE, &["-O1"]) else { return };

@@ -1,5 +1,6 @@
 //! `tcp`: connections by peer, listening port and process: failures, latency, retransmits, resets, drops.
 
+mod clients;
 mod connections;
 mod fields;
 mod figures;
@@ -21,6 +22,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::session::{Origin, ServiceNames, SocketListError};
 use crate::units::kit::prelude::*;
 
+use clients::Clients;
 use connections::{Connection, Connections, Place, Resent, Way};
 use fields::{Ends, NOWHERE, SocketFields};
 use figures::{AllFigures, Happening, ListenQueue};
@@ -139,6 +141,7 @@ struct Tcp {
     connections: Connections,
     /// The SYN-ACKs that were sent again: the counter of the connection that follows includes them.
     handshakes: FxHashMap<Ends, u64>,
+    clients: Clients,
     looks: Looks,
     services: Arc<ServiceNames>,
     traffic: Traffic,
@@ -203,10 +206,14 @@ impl Tcp {
         Connection::new(ends, way, [process, thread], counts)
     }
 
-    fn accepted_by(&self, ends: Ends, cx: &mut Context<'_>) -> Connection {
-        let found = match self.connections.listeners.find(ends.local, 0) {
-            FoundListener::Several(local) => self.listener_of_client(local, ends, cx),
-            found => found,
+    /// Creates an accepted connection, whose client on this machine may be known.
+    fn accepted_by(&self, ends: Ends, client: Option<Connection>, cx: &mut Context<'_>) -> Connection {
+        let (found, namespace) = match self.connections.listeners.find(ends.local, 0) {
+            FoundListener::Several(local) => {
+                let found = self.listener_of_client(local, ends, client, cx);
+                (found, found.one().map_or(0, |listener| listener.port.namespace))
+            }
+            found => (found, 0),
         };
         let owner = found.one().map(|listener| [listener.process, listener.thread]).unwrap_or_default();
         let port = match found {
@@ -214,14 +221,20 @@ impl Tcp {
             FoundListener::Several(local) => Port { local, namespace: 0 },
             FoundListener::None => Port { local: SocketAddr::new(NOWHERE.ip(), ends.local.port()), namespace: 0 },
         };
-        Connection { port: Some(port), ..self.owned(ends, Way::In, owner, cx) }
+        Connection { port: Some(port), namespace, ..self.owned(ends, Way::In, owner, cx) }
     }
 
     /// Of the listening sockets that several namespaces have at an address, returns that of the client's namespace: an
-    /// address of its own namespace is closest to it.
-    fn listener_of_client(&self, local: SocketAddr, ends: Ends, cx: &Context<'_>) -> FoundListener {
-        let clients = self.connections.between(Ends { local: ends.peer, peer: ends.local });
-        let namespaces: BTreeSet<u64> = clients.filter_map(|of| namespace(of, cx)).collect();
+    /// address of its own namespace is closest to it. If the client is unknown, all connections with these ends count.
+    fn listener_of_client(
+        &self,
+        local: SocketAddr,
+        ends: Ends,
+        client: Option<Connection>,
+        cx: &Context<'_>,
+    ) -> FoundListener {
+        let all = self.connections.between(ends.reversed()).filter(|_| client.is_none());
+        let namespaces: BTreeSet<u64> = all.chain(&client).filter_map(|of| namespace(of, cx)).collect();
         let there = |namespace: u64| self.connections.listeners.find(ends.local, namespace).one();
         let mut all = namespaces.into_iter().filter_map(there).filter(|listener| listener.port.namespace > 0);
         match (all.next(), all.next()) {
@@ -250,7 +263,7 @@ impl Tcp {
         }
         let is_accepted = self.connections.listeners.find(ends.local, 0) != FoundListener::None;
         let found = match is_accepted {
-            true => self.accepted_by(ends, cx),
+            true => self.accepted_by(ends, None, cx),
             false => self.owned(ends, Way::Unknown, Default::default(), cx),
         };
         self.insert(socket, found, cx);
@@ -377,7 +390,7 @@ impl Unit for Tcp {
                 self.count(&connection, what, hit);
             }
             (RETRANSMIT_SYNACK, Some(ends)) => {
-                let connection = self.accepted_by(ends, cx);
+                let connection = self.accepted_by(ends, None, cx);
                 if self.handshakes.len() >= MAX_HANDSHAKES {
                     self.handshakes.clear();
                 }
@@ -422,6 +435,7 @@ impl Unit for Tcp {
         self.looks.forget();
         self.connections.forget();
         self.handshakes.clear();
+        self.clients.clear();
         self.ended.clear();
         self.reported.clear();
         if lost.records == 0 {

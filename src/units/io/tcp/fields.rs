@@ -32,6 +32,13 @@ pub(super) struct Ends {
     pub(super) peer: SocketAddr,
 }
 
+impl Ends {
+    /// Returns the ends as the peer has them.
+    pub(super) fn reversed(self) -> Self {
+        Self { local: self.peer, peer: self.local }
+    }
+}
+
 #[derive(Clone, Debug)]
 enum Addresses {
     /// A family, ports, and a pair of addresses for each family.

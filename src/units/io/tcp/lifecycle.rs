@@ -32,7 +32,8 @@ impl Tcp {
             }
             (state::LISTEN, state::SYN_RECV) => {
                 let resent = Resent::after(self.handshakes.remove(&ends).unwrap_or(0));
-                let connection = Connection { since: hit.time, resent, ..self.accepted_by(ends, cx) };
+                let client = self.clients.take(hit.cpu, ends);
+                let connection = Connection { since: hit.time, resent, ..self.accepted_by(ends, client, cx) };
                 self.insert(socket, connection, cx);
             }
             (state::CLOSE, state::SYN_SENT) => {
@@ -58,6 +59,7 @@ impl Tcp {
         if connection.way == Way::In {
             self.count(&connection, Happening::Accepted, hit);
         } else if since > 0 {
+            self.clients.add(hit.cpu, connection);
             let ns = hit.time.saturating_sub(since);
             self.count(&connection, Happening::Connected(ns), hit);
             self.attempted(&connection, ns, false, hit, cx);

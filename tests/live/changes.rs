@@ -598,8 +598,9 @@ fn stacks_turn_to_dwarf_while_it_runs() {
     assert!(caller(&answer).unwrap_or(0) < 10);
     control(&engine, Control::CallGraph(CallGraph::Dwarf(8192))).expect("by DWARF");
     engine.send(Request::Clear);
-    let answer = wait(&engine, "callers", |a| caller(a).is_some_and(|n| n > 300));
-    assert!(10 * caller(&answer).expect("callers") > 8 * answer.view.total.samples, "{:?}", answer.view.total);
+    // Samples with the former stacks may come after the removal.
+    let nearly_all = |a: &Answer| caller(a).is_some_and(|n| n > 300 && 10 * n > 8 * a.view.total.samples);
+    let answer = wait(&engine, "callers of nearly all", nearly_all);
     assert!(answer.broken.is_none() && answer.ledger.malformed == 0, "{:?}", answer.ledger);
     control(&engine, Control::CallGraph(CallGraph::Fp)).expect("back");
     engine.stop();

@@ -11,10 +11,10 @@ use super::Aggregator;
 
 /// The interval of checking the program's memory.
 const LOOK_NS: u64 = 100_000_000;
-/// `STEP` limits the fraction of samples dropped at once; `SPARE` is the fraction of their budget freed beyond the
-/// minimum, so that old samples go in steps, not at every check.
-const STEP: usize = 8;
-const SPARE: usize = 32;
+/// The fraction of the samples' budget that is freed at once, and the one that suffices. Afterwards stacks have other
+/// numbers and all views are rebuilt, which takes about as long as for all kept samples: so it must be seldom.
+const SPARE: usize = 4;
+const ENOUGH: usize = 8;
 /// The fraction of the memory limit that saving may use in addition: it takes only seconds, so no samples are dropped.
 const SAVING: usize = 8;
 
@@ -65,13 +65,12 @@ impl Aggregator {
         if self.used() <= room {
             return;
         }
-        // Dropped samples may have left unused stacks and tasks, which are freed first.
-        if self.budget.gone > 0 {
+        // Dropped samples may have left unused stacks and tasks, which are freed first if there are many.
+        if self.budget.gone > self.ingest.core().profile.len() / ENOUGH {
             self.compact();
         }
-        let enough = room - room / SPARE;
         let mut dropped = false;
-        while self.used() > enough && self.drop_part(enough) {
+        while self.used() > room - room / ENOUGH && self.drop_part(room - room / SPARE) {
             dropped = true;
             self.compact();
         }
@@ -119,7 +118,7 @@ impl Aggregator {
     fn drop_part(&mut self, enough: usize) -> bool {
         let (chunks, used) = (self.ingest.core().profile.len() / CHUNK, self.used());
         let part = (chunks * used.saturating_sub(enough)).div_ceil(used.max(1));
-        (0..part.clamp(1, chunks.div_ceil(STEP).max(1))).take_while(|_| self.drop_oldest()).count() > 0
+        (0..part.clamp(1, chunks.div_ceil(SPARE).max(1))).take_while(|_| self.drop_oldest()).count() > 0
     }
 
     fn drop_old(&mut self) {

@@ -80,7 +80,7 @@ fn within_the_bound_nothing_goes() {
 }
 
 #[test]
-fn beyond_it_the_oldest_go_step_by_step() {
+fn beyond_it_the_oldest_quarter_goes() {
     let mut worker = worker(usize::MAX, None);
     worker.fill(0..100);
     let used = worker.used();
@@ -89,11 +89,10 @@ fn beyond_it_the_oldest_go_step_by_step() {
     // Other data takes the same amount, and the total exceeds the limit by ten chunks.
     worker.options.memory = 2 * used - 10 * BYTES;
     worker.keep_within(2 * used);
-    let room = (used - 10 * BYTES) / 32 * 31;
+    let room = used - 10 * BYTES;
     let (first, end) = worker.kept();
     let left = (end - first) / CHUNK as u64;
-    // No more than necessary is dropped.
-    assert!(worker.used() <= room && worker.used() + 2 * BYTES > room, "{left}");
+    assert!(worker.used() <= room / 8 * 7 && worker.used() + 2 * BYTES > room / 4 * 3, "{left}");
     assert!(
         worker.notes.len() == 1 && worker.notes[0].ends_with("the oldest samples are dropped"),
         "{:?}",
@@ -117,10 +116,26 @@ fn whoever_takes_the_rest_a_sixth_is_for_samples() {
     worker.options.memory = 600 * BYTES;
     worker.keep_within(usize::MAX);
     let least = 100 * BYTES;
-    assert!(worker.used() <= least && worker.used() > least / 32 * 31 - 2 * BYTES, "{}", worker.used() / BYTES);
+    assert!(worker.used() <= least / 8 * 7 && worker.used() > least / 4 * 3 - 2 * BYTES, "{}", worker.used() / BYTES);
     let kept = worker.kept();
     worker.keep_within(usize::MAX);
     assert_eq!(worker.kept(), kept, "dropping samples does not help");
+}
+
+/// Stacks get new numbers and all views are rebuilt when samples are dropped: at the limit, that must be seldom.
+#[test]
+fn at_the_limit_stacks_are_renumbered_seldom() {
+    let mut worker = worker(usize::MAX, None);
+    worker.fill(0..100);
+    worker.options.memory = worker.used();
+    for chunk in 100..200 {
+        worker.fill(chunk..chunk + 1);
+        worker.keep_within(worker.used());
+    }
+    let epoch = worker.ingest.core().profile.epoch();
+    assert!((4..=8).contains(&epoch), "{epoch} times while as much came as there is room for");
+    let (first, end) = worker.kept();
+    assert!((end - first) as usize / CHUNK >= 70, "{}", (end - first) as usize / CHUNK);
 }
 
 #[test]
@@ -208,13 +223,13 @@ fn while_a_moment_is_saved_nothing_is_moved_nor_dropped_for_its_sake() {
 fn stacks_that_nobody_has_go_before_samples_do() {
     let mut worker = worker(usize::MAX, None);
     worker.fill(0..40);
-    assert!(worker.drop_oldest() && worker.budget.gone == CHUNK);
-    worker.options.memory = worker.used() / 31 * 32 + BYTES;
+    (0..8).for_each(|_| assert!(worker.drop_oldest()));
+    worker.options.memory = worker.used() / 3 * 4;
     let trie = &mut worker.ingest.core_mut().profile.trie;
     // As many nodes as twenty chunks take, without samples.
     (0..(20 * BYTES / 12) as u32).fold(NodeId::ROOT, |node, i| trie.child(node, FrameId(i)));
     worker.keep_within(worker.used());
-    assert_eq!((worker.kept().0, worker.budget.gone), (CHUNK as u64, 0));
+    assert_eq!((worker.kept().0, worker.budget.gone), (8 * CHUNK as u64, 0));
     assert!(worker.used() <= worker.options.memory);
 }
 
@@ -273,7 +288,7 @@ fn a_storm_of_processes_leaves_what_was_sampled_of_them() {
 }
 
 #[test]
-fn what_no_sample_has_goes_before_samples_and_samples_a_few_at_a_time() {
+fn what_no_sample_has_goes_before_samples_and_samples_by_quarters() {
     let mut worker = worker(usize::MAX, Some(600 * SECOND));
     worker.ingest.core_mut().session.dsos.share = true;
     storm(&mut worker, 40_000, 10, SECOND);
@@ -282,7 +297,7 @@ fn what_no_sample_has_goes_before_samples_and_samples_a_few_at_a_time() {
     worker.options.memory = used + (10 << 20);
     worker.keep_within(used + (10 << 20));
     assert_eq!((worker.kept(), worker.notes.len()), (all, 0));
-    // A single byte over the limit costs only the smallest part that can be dropped, or up to two more.
+    // A single byte over the limit costs a quarter of the samples, or more where processes take most of the memory.
     let mut before = all;
     for round in 1..=2 {
         let used = worker.used();
@@ -290,7 +305,8 @@ fn what_no_sample_has_goes_before_samples_and_samples_a_few_at_a_time() {
         worker.keep_within(2 * used);
         let now = worker.kept();
         let gone = now.0 - before.0;
-        assert!(gone > 0 && gone <= 3 * CHUNK as u64, "{round}: {gone}");
+        let kept = now.1 - now.0;
+        assert!(gone > 0 && 3 * kept >= before.1 - before.0, "{round}: {gone}, {kept} kept");
         assert!(worker.used() < used);
         before = now;
     }

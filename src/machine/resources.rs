@@ -150,7 +150,8 @@ pub(crate) struct ResourceWatch {
 #[derive(Default)]
 struct Readings {
     at: u64,
-    ticks: Ticks,
+    /// Those of each CPU that was online.
+    ticks: Vec<(u32, Ticks)>,
     switches: u64,
     forks: u64,
     disks: HashMap<String, DiskCounters>,
@@ -196,8 +197,7 @@ impl ResourceWatch {
     pub(crate) fn read(&mut self, at: u64, stat: &Stat, rate: u64, slow: SlowFigures<'_>) -> ResourceHistory {
         let length = at.saturating_sub(self.before.at);
         let is_first = self.before.at == 0;
-        let ticks = stat.cpus.iter().fold(Ticks::default(), |sum, (_, one)| sum.plus(one));
-        let passed = ticks.since(&self.before.ticks);
+        let passed = passed(&self.before.ticks, &stat.cpus);
         let ns = |ticks: u64| ticks.saturating_mul(1_000_000_000 / rate.max(1));
         let (processes, processes_ns) = self.processes.read().unwrap_or_default();
         let networks = self.networks.read(&processes);
@@ -238,7 +238,8 @@ impl ResourceWatch {
             locks: self.locks.read(self.processes.active()),
             deadlocks: self.deadlocks.read(at),
         };
-        (self.before.at, self.before.ticks) = (at, ticks);
+        self.before.at = at;
+        self.before.ticks.clone_from(&stat.cpus);
         (self.before.switches, self.before.forks) = (stat.switches, stat.forks);
         if !is_first {
             self.history.push(new);
@@ -290,6 +291,16 @@ impl ResourceWatch {
             killed: since(4),
         }
     }
+}
+
+/// Returns the ticks that passed on all CPUs between two readings. A CPU that came online in between has counted since
+/// boot, so that its ticks count from the next reading on. The kernel sorts CPUs by number.
+fn passed(before: &[(u32, Ticks)], now: &[(u32, Ticks)]) -> Ticks {
+    let since = |(cpu, ticks): &(u32, Ticks)| {
+        let known = before.binary_search_by_key(cpu, |(known, _)| *known);
+        known.map_or_else(|_| Ticks::default(), |at| ticks.since(&before[at].1))
+    };
+    now.iter().fold(Ticks::default(), |sum, one| sum.plus(&since(one)))
 }
 
 /// Figures that the caller has read already.
@@ -350,6 +361,21 @@ mod tests {
         assert_eq!((counts.half_open_dropped, counts.syns_resent), (100, 100));
         assert_eq!((counts.window_probes, counts.windows_closed), (50, 50));
         assert_eq!((history.between((2_000_000_000, u64::MAX)).len(), history.start()), (0, Some(1_000_000_000)));
+    }
+
+    /// The kernel leaves a CPU that is offline out of /proc/stat, and returns its old counters with it.
+    #[test]
+    fn a_cpu_that_returns_has_no_ticks_of_its_absence() {
+        let of = |cpu, user, steal| (cpu, Ticks([user, 0, 0, 1000 + user, 0, 0, 0, steal, 0, 0]));
+        let both = [of(0, 5000, 10), of(1, 9000, 1637)];
+        let alone = [of(0, 5060, 20)];
+        let again = [of(0, 5090, 20), of(1, 9010, 1638)];
+        let later = [of(0, 5120, 20), of(1, 9050, 1638)];
+        let busy = |before: &[(u32, Ticks)], now: &[(u32, Ticks)]| {
+            let passed = passed(before, now);
+            (passed.busy(), passed.0[Ticks::STEAL])
+        };
+        assert_eq!((busy(&both, &alone), busy(&alone, &again), busy(&again, &later)), ((70, 10), (30, 0), (70, 0)));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::totals::{ProcessTotal, ProgramUse, Totals, named};
 use super::{Cause, Confidence, Look, MachineFinding, Severity};
 
 /// The minimum percentage of throttled periods.
-const THROTTLED: f64 = 10.0;
+pub(crate) const THROTTLED: f64 = 10.0;
 /// The share of the CPUs' time that a hypervisor must take.
 const STOLEN: f64 = 0.1;
 /// The share from which that is worse than a fault of a single program.

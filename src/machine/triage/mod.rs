@@ -22,6 +22,7 @@ use crate::panel::row_order::arrange;
 use crate::perfdata::EventUnit;
 use crate::query::rows::busiest::ProcessSamples;
 
+pub(crate) use cpu_rules::THROTTLED;
 pub use finding::{Area, Cause, Confidence, Look, MachineFinding, Severity};
 use totals::Totals;
 

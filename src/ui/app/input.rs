@@ -213,7 +213,7 @@ impl App {
             self.run(row);
             return true;
         }
-        let finding = places.finding.height > 0 && mouse.row == places.finding.y && self.model.banner().is_some();
+        let finding = places.finding.height > 0 && mouse.row == places.finding.y;
         if finding {
             self.run(&program::FINDING);
         }

@@ -16,7 +16,6 @@ use crate::ui::draw::layout;
 use crate::ui::input::commands::{general, table};
 use crate::ui::input::{Action, Invocation};
 use crate::ui::popups::tour;
-use crate::ui::screens::overview::state::is_narrowed;
 use crate::ui::screens::screen::CursorStep;
 use crate::ui::screens::time::state::usual;
 use crate::ui::screens::units::state::quoted;
@@ -225,7 +224,7 @@ impl App {
         let Self { model, views, .. } = self;
         let is_wanted = model.frame.tab == Tab::Overview && model.context.info.origin == Origin::Live;
         let selected = model.context.answer.view.processes.iter().take(MOST_FOLLOWED).map(|one| one.pid);
-        let mut wanted: Vec<i32> = selected.filter(|_| is_wanted && is_narrowed(model)).collect();
+        let mut wanted: Vec<i32> = selected.filter(|_| is_wanted && model.selects_processes()).collect();
         wanted.sort_unstable();
         if wanted != views.overview.followed {
             views.overview.followed.clone_from(&wanted);

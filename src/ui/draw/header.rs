@@ -409,7 +409,7 @@ fn last_steps(whole: &str, trail: &[String], room: usize) -> String {
 
 /// Draws the most urgent message on every screen, with the keys that go to its subject and dismiss it.
 pub(crate) fn banner(model: &Model, on: &mut Canvas<'_>) {
-    let Some(banner) = model.banner() else { return };
+    let Some(banner) = model.shown_banner() else { return };
     let key = |row: &Command| model.context.keymap.key_of(row).map(shown);
     let keys = [(&program::FINDING, "goes there"), (&program::DISMISS, "dismisses")];
     let keys: Vec<String> = keys.iter().filter_map(|(row, words)| Some(format!("  {} {words}", key(row)?))).collect();

@@ -57,7 +57,7 @@ pub(crate) fn places_of(model: &Model) -> Option<ScreenAreas> {
 }
 
 fn finding_height(model: &Model, height: u16) -> u16 {
-    u16::from(height >= 10 && model.banner().is_some())
+    u16::from(height >= 10 && model.shown_banner().is_some())
 }
 
 /// Height of the timeline; zero if room is short or the screen is not filtered by it.

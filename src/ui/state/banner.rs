@@ -5,6 +5,7 @@ use crate::event::CallGraph;
 use crate::event::callgraph::MAX_STACK;
 use crate::machine::deadlocks::Deadlock;
 use crate::machine::findings::{CpuFinding, FindingKind};
+use crate::machine::triage;
 use crate::panel::unit::percent;
 use crate::profile::frames::SymState;
 use crate::query::TopLine;
@@ -33,6 +34,23 @@ impl Model {
             .or_else(|| self.anomaly())
             .or_else(|| self.unnamed().filter(kept))
             .or_else(|| self.cut().filter(kept))
+    }
+
+    /// Returns the message to draw: not one about a row of the screen that is open.
+    pub(crate) fn shown_banner(&self) -> Option<Banner> {
+        self.banner().filter(|banner| !self.is_in_overview(banner))
+    }
+
+    /// Returns whether the overview is open and has a row for the message. Rows of a past range, or of some processes,
+    /// do not include all of them.
+    fn is_in_overview(&self, banner: &Banner) -> bool {
+        let is_row = match &banner.of {
+            BannerSubject::Deadlock(..) | BannerSubject::Anomaly(Some(_), _) => true,
+            // The overview has a limit of its own for quotas.
+            BannerSubject::Anomaly(None, _) => self.selection.points >= triage::THROTTLED,
+            BannerSubject::Unnamed(_) | BannerSubject::Cut => false,
+        };
+        is_row && self.frame.tab == Tab::Overview && self.selection.range().is_none() && !self.selects_processes()
     }
 
     fn deadlock(&self) -> Option<Banner> {

@@ -98,6 +98,12 @@ impl Model {
         }
     }
 
+    /// Whether a target, a filter or a zoom selects some processes.
+    pub(crate) fn selects_processes(&self) -> bool {
+        let zoomed = self.selection.zooms.iter().any(|zoom| zoom.filter().is_some());
+        zoomed || self.selection.filter.is_some() || !self.context.answer.target.is_empty()
+    }
+
     pub(crate) fn event(&self) -> Option<&EventInfo> {
         self.context.answer.events.get(self.selection.event)
     }

@@ -184,7 +184,7 @@ fn below(model: &Model, view: &OverviewState, theme: &Theme, cells: usize) -> Ve
         Lack::Range => "There are no figures of /proc for this time: they cover the last 30 minutes.",
     });
     out.extend(lack.map(|text| (text.to_owned(), theme.text)));
-    if view.lacks != Some(Lack::Recorded) && crate::ui::screens::overview::state::is_narrowed(model) {
+    if view.lacks != Some(Lack::Recorded) && model.selects_processes() {
         out.push((
             "Only the selected processes count; figures of the whole machine are left out.".to_owned(),
             theme.dim,

@@ -47,7 +47,12 @@ impl OverviewState {
         let target_groups = model.context.info.whom.group_paths();
         let is_unknown = !answer.question.processes && answer.view.processes.is_empty() && target.is_empty();
         // The answer is that of another screen: the processes of the view are not known yet.
-        if is_narrowed(model) && is_unknown && range.is_none() && filter == self.before.0 && !self.findings.is_empty() {
+        if model.selects_processes()
+            && is_unknown
+            && range.is_none()
+            && filter == self.before.0
+            && !self.findings.is_empty()
+        {
             return;
         }
         let (before_filter, before) = std::mem::take(&mut self.before);
@@ -56,7 +61,7 @@ impl OverviewState {
             // Anomalies of CPUs are known for the present only.
             cpus: if range.is_none() { &model.context.findings } else { &[] },
             processes: &answer.view.processes,
-            is_narrowed: is_narrowed(model),
+            is_narrowed: model.selects_processes(),
             target,
             target_groups: &target_groups,
             baseline: model.selection.baseline_range().map(|range| model.on_clock(range)),
@@ -95,10 +100,4 @@ impl OverviewState {
         let id = self.findings.get(at).map(MachineFinding::id).filter(|_| at > 0);
         self.list.go(id, at, self.findings.len(), height);
     }
-}
-
-/// Whether a target, a filter or a zoom selects some processes.
-pub(crate) fn is_narrowed(model: &Model) -> bool {
-    let zoomed = model.selection.zooms.iter().any(|zoom| zoom.filter().is_some());
-    zoomed || model.selection.filter.is_some() || !model.context.answer.target.is_empty()
 }

@@ -17,6 +17,7 @@ use crate::session::machine::Ticks;
 use crate::session::machine::quota::ThrottledGroup;
 use crate::source::Info;
 use crate::source::live::Target;
+use crate::ui::draw::layout::places;
 use crate::ui::screens::overview::state::OverviewState;
 use crate::ui::state::{Level, Tab, ZoomTarget};
 use crate::ui::terminal::run::render;
@@ -190,17 +191,24 @@ fn enter_starts_a_unit_and_backspace_returns() {
     assert_eq!(app.model.frame.tab, Tab::Overview);
 }
 
-/// A deadlock is a message on every screen until it is dismissed; its key starts `locks` for the process.
+/// A deadlock is a message on every screen until it is dismissed; its key starts `locks` for the process. The overview
+/// has a row for it, and no message that repeats it.
 #[test]
 fn a_deadlock_is_a_message_on_every_screen() {
     let deadlock =
         Deadlock { pid: 42, comm: "bank".into(), threads: vec![(43, "poster".into()), (44, "auditor".into())] };
     let mut app = session((80, 24), |one| one.deadlocks = vec![deadlock.clone()]);
     let text = |app: &App| app.model.banner().map(|banner| banner.text);
-    for key in ['1', '4', '0'] {
+    for (key, lines) in [('1', 1), ('4', 1), ('0', 0)] {
         press(&mut app, KeyCode::Char(key));
         assert_eq!(text(&app).as_deref(), Some("deadlock in bank 42: poster-43 ⇄ auditor-44"), "{key}");
+        assert_eq!(places(&app.model, app.model.area()).finding.height, lines, "{key}");
     }
+    assert!(screen(&app, (80, 24)).contains("deadlock: poster-43 ⇄ auditor-44"));
+    // A selection of processes may leave the row out.
+    app.model.set_filter("pid == 7".to_owned());
+    assert_eq!(places(&app.model, app.model.area()).finding.height, 1);
+    app.model.selection.filter = None;
     app.go_to_banner();
     assert_eq!(app.model.frame.tab, Tab::Units);
     assert!(app.model.effects.iter().any(|effect| matches!(effect, Effect::Unit(_))));

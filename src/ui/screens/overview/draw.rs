@@ -18,8 +18,10 @@ use crate::ui::widgets::rows::light_up;
 const WIDE: u16 = 140;
 /// The cells of columns.
 const AREA: u16 = 9;
-const FIGURE: u16 = 34;
 const KEY: u16 = 15;
+/// The minimum of cells for figures, and their maximum as a part of a line.
+const FIGURE: usize = 34;
+const PART: usize = 3;
 /// Lines below the rows: a blank one, and what is normal.
 const BELOW: u16 = 3;
 
@@ -50,9 +52,10 @@ pub(crate) fn draw(model: &Model, view: &OverviewState, on: &mut Canvas<'_>) {
     on.put(1, 0, &heading, on.theme.head);
     let each = lines_of(on.area.width);
     let shown = view.findings.iter().enumerate().skip(view.first(height(model))).take(height(model));
+    let figures = figure_cells(view, on.area.width);
     let mut y = 1;
     for (at, found) in shown {
-        row(model, found, at == view.selected(), y, on);
+        row(model, found, (at == view.selected(), figures), y, on);
         y += each;
     }
     if y > 1 {
@@ -89,8 +92,15 @@ fn heading(model: &Model, view: &OverviewState) -> String {
     }
 }
 
-/// Draws the lines of a finding at a line.
-fn row(model: &Model, found: &MachineFinding, is_selected: bool, y: u16, on: &mut Canvas<'_>) {
+/// Returns the cells of figures on a wide screen, with a blank one: all of the longest, unless that is too much.
+fn figure_cells(view: &OverviewState, cells: u16) -> u16 {
+    let room = usize::from(cells.saturating_sub(4 + AREA + KEY));
+    let longest = view.findings.iter().map(|found| width(&found.figure) + 2).max().unwrap_or(0);
+    longest.min(room / PART).max(FIGURE) as u16
+}
+
+/// Draws the lines of a finding at a line; `figures` is the number of cells of figures on a wide screen.
+fn row(model: &Model, found: &MachineFinding, (is_selected, figures): (bool, u16), y: u16, on: &mut Canvas<'_>) {
     let theme = on.theme;
     let (mark, style) = match found.severity {
         Severity::Bad => ("●", theme.error),
@@ -105,18 +115,19 @@ fn row(model: &Model, found: &MachineFinding, is_selected: bool, y: u16, on: &mu
     on.put(2, y, mark, style);
     on.put(4, y, found.cause.area().word(), style.add_modifier(Modifier::BOLD));
     let x = 4 + AREA;
-    let evidence = evidence(model, found);
+    let text = evidence(model, found);
     let put_evidence = |x: u16, y: u16, until: u16, on: &mut Canvas<'_>| {
-        on.put(x, y, &fit_evidence(&evidence, usize::from(until.saturating_sub(x))), theme.dim);
+        on.put(x, y, &fit_evidence(&text, usize::from(until.saturating_sub(x))), theme.dim);
     };
     let put_culprits = |x: u16, y: u16, until: u16, on: &mut Canvas<'_>| {
         on.put(x, y, &fit_counted_list(&found.culprit, usize::from(until.saturating_sub(x))), theme.text)
     };
     if on.area.width >= WIDE {
-        let culprit = (right - x - FIGURE) / 2;
-        on.put(x, y, &fit_list(&found.figure, usize::from(FIGURE - 1)), style);
-        put_culprits(x + FIGURE, y, x + FIGURE + culprit - 1, on);
-        put_evidence(x + FIGURE + culprit, y, right.saturating_sub(1), on);
+        let (culprits, end) = (x + figures, right.saturating_sub(1));
+        let evidence = culprits + right.saturating_sub(culprits) / 2;
+        on.put(x, y, &fit_list(&found.figure, usize::from(figures - 1)), style);
+        put_culprits(culprits, y, evidence.saturating_sub(1), on);
+        put_evidence(evidence, y, end, on);
         on.put(right, y, &key, theme.key);
     } else {
         let first = x + on.put(x, y, &found.figure, style) + 2;

@@ -164,6 +164,35 @@ fn several_faults_on_a_wide_terminal() {
     ");
 }
 
+/// Long figures have more cells where there is room.
+#[test]
+fn a_long_figure_is_whole_on_a_wide_terminal() {
+    let busy = |one: &mut Resources| {
+        one.processes = vec![ProcessUse {
+            pid: 42,
+            comm: "redis-server".into(),
+            threads: 1,
+            resident: 1 << 20,
+            slices: 10,
+            cpu_ns: SECOND,
+            kernel_ns: SECOND,
+            ..ProcessUse::default()
+        }];
+    };
+    let lines = |size: (u16, u16)| {
+        let screen = screen(&session(size, busy), size);
+        let figure = "100 % of the time of redis-server is in the kernel  ";
+        (screen.lines().filter(|line| line.contains(figure)).count(), screen)
+    };
+    let (wide, screen) = lines((200, 60));
+    assert_eq!(wide, 1, "{screen}");
+    let places = |word: &str| screen.lines().filter_map(|line| line.find(word)).collect::<Vec<_>>();
+    let culprits = places("redis-server 42 1.00 CPUs");
+    assert_eq!(culprits.len(), 1, "{screen}");
+    assert!(places("  1 top").iter().all(|at| *at > culprits[0]), "{screen}");
+    assert_eq!(lines((140, 60)).0, 0, "a third of the line");
+}
+
 /// Enter zooms to the process, ⌫ returns to the overview without the zoom.
 #[test]
 fn enter_examines_a_finding_and_backspace_returns() {

@@ -16,6 +16,9 @@ use super::quotas::{TargetGroups, group_name};
 /// The limit of groups, and the share of its limit in percent from which a group is reported.
 const MAX: usize = 500;
 const NEAR: f64 = 80.0;
+/// The pages of files that a group reads again in an interval soon after they were dropped, from which it needs those that
+/// it uses: 4 MB.
+const REFAULTED: u64 = 1000;
 
 /// A group near its limit of memory, in an interval.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -26,7 +29,8 @@ pub struct MemoryGroup {
     pub(crate) path: Arc<str>,
     /// Whether processes of the session's target are in it; `None` without such processes.
     pub(crate) of_target: Option<bool>,
-    /// Memory in use without file pages that can be dropped, in percent of the limit.
+    /// Memory in use without file pages that can be dropped, in percent of the limit. The cache of a group that only reads
+    /// files grows up to its limit as well.
     pub(crate) percent: f64,
     pub(crate) limit: u64,
     /// How often it reached the limit, and processes that were killed for it.
@@ -53,13 +57,14 @@ struct Group {
     events: [ProcFile; 2],
     /// Hits and kills at the last reading.
     before: Option<[u64; 2]>,
+    /// Pages of files that were read again until the last reading of `stat`.
+    refaults: Option<u64>,
 }
 
 /// The names of a group's files in a version of cgroups: limit, usage, and the files of hits and kills with their keys.
 struct Version {
     limit: &'static str,
     usage: &'static str,
-    inactive: &'static str,
     hits: (&'static str, &'static str),
     kills: (&'static str, &'static str),
 }
@@ -69,17 +74,26 @@ const VERSIONS: [Version; 2] = [
     Version {
         limit: "memory.max",
         usage: "memory.current",
-        inactive: "inactive_file",
         hits: ("memory.events", "max"),
         kills: ("memory.events", "oom_kill"),
     },
     Version {
         limit: "memory.limit_in_bytes",
         usage: "memory.usage_in_bytes",
-        inactive: "total_inactive_file",
         hits: ("memory.failcnt", ""),
         kills: ("memory.oom_control", "oom_kill"),
     },
+];
+
+/// The keys of `memory.stat`: bytes of file pages that are not in use and in use, and pages that were read again. Those of
+/// all descendants, which the first version has as well, include the group's own.
+const STAT: [&str; 6] = [
+    "inactive_file",
+    "total_inactive_file",
+    "active_file",
+    "total_active_file",
+    "workingset_refault_file",
+    "total_workingset_refault_file",
 ];
 
 impl MemoryLimits {
@@ -119,6 +133,7 @@ impl MemoryLimits {
                 stat: file("memory.stat"),
                 events: [file(version.hits.0), file(version.kills.0)],
                 before: None,
+                refaults: None,
             };
             self.groups.insert(dir, group);
         }
@@ -137,19 +152,25 @@ impl Group {
         let used = one_number(self.usage.read().ok()?)?;
         // The file is expensive, and only lowers the share.
         let is_near = 100.0 * used as f64 >= NEAR * self.limit as f64;
-        let stat = if is_near { self.stat.read().unwrap_or_default() } else { &[] };
-        let inactive = keyed(stat, VERSIONS.map(|version| version.inactive));
+        let files = if is_near { self.droppable() } else { 0 };
         let hits = self.events[0].read().unwrap_or_default();
         let hits = one_number(hits).unwrap_or_else(|| keyed(hits, [VERSIONS[0].hits.1])[0]);
         let [kills] = keyed(self.events[1].read().unwrap_or_default(), [VERSIONS[0].kills.1]);
         let before = self.before.replace([hits, kills]).unwrap_or([hits, kills]);
-        // The first version's file has both keys; those of all descendants include the group's own.
-        let held = used.saturating_sub(inactive[1].max(inactive[0]));
-        let percent = 100.0 * held as f64 / self.limit.max(1) as f64;
+        let percent = 100.0 * used.saturating_sub(files) as f64 / self.limit.max(1) as f64;
         let (hits, killed) = (hits.saturating_sub(before[0]), kills.saturating_sub(before[1]));
         let (name, path, of_target) = (self.name.clone(), self.path.clone(), self.of_target);
         let group = MemoryGroup { name, path, of_target, percent, limit: self.limit, hits, killed };
         (percent >= NEAR || hits > 0 || killed > 0).then_some(group)
+    }
+
+    /// Returns the bytes of file pages that can be dropped without being read again soon.
+    fn droppable(&mut self) -> u64 {
+        let figures = keyed(self.stat.read().unwrap_or_default(), STAT);
+        let [inactive, active, refaults] = [0, 2, 4].map(|at| figures[at].max(figures[at + 1]));
+        let before = self.refaults.replace(refaults).unwrap_or(refaults);
+        let is_needed = refaults.saturating_sub(before) >= REFAULTED;
+        if is_needed { inactive } else { inactive.saturating_add(active) }
     }
 }
 
@@ -224,5 +245,32 @@ mod tests {
         limits.follow(vec![std::process::id() as i32]);
         limits.find();
         assert_eq!(limits.read()[0].of_target, Some(false), "this process is in none of them");
+    }
+
+    /// The file cache of a container grows up to its limit. It is needed if its pages are read again soon.
+    #[test]
+    fn a_file_cache_is_not_near_the_limit() {
+        let (tree, disk) = (tempfile::tempdir().expect("tree"), tempfile::tempdir().expect("disk"));
+        let dir = tree.path().join("reader");
+        let put = |file: &str, text: &str| {
+            fs::create_dir_all(&dir).expect("made");
+            fs::write(dir.join(file), text).expect("written");
+        };
+        let stat = |refaults: u64| {
+            let own = "anon 9\ninactive_file 50\nactive_file 900\n";
+            put("memory.stat", &format!("{own}workingset_refault_file {refaults}\n"));
+        };
+        put("memory.max", "1000\n");
+        put("memory.current", "990\n");
+        put("memory.events", "max 3\noom_kill 0\n");
+        stat(70_000);
+        let mut limits = MemoryLimits::of(vec![tree.path().to_owned()], Reader::below(disk.path().to_owned()));
+        limits.find();
+        let mut percents = || limits.read().iter().map(|one| one.percent).collect::<Vec<_>>();
+        assert_eq!(percents(), Vec::<f64>::new(), "no pages are known to be read again");
+        stat(70_000 + REFAULTED);
+        assert_eq!(percents(), [94.0]);
+        stat(70_000 + REFAULTED + 9);
+        assert_eq!(percents(), Vec::<f64>::new());
     }
 }

@@ -132,6 +132,14 @@ pub(crate) fn thread_cpu_ns() -> u64 {
     timespec_ns(rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime))
 }
 
+/// Does some work; returns its result and the thread's CPU time for it in nanoseconds. On a busy machine the work takes much
+/// longer than that, because the thread waits for a CPU.
+pub(crate) fn with_cpu_time<T>(work: impl FnOnce() -> T) -> (T, u64) {
+    let before = thread_cpu_ns();
+    let done = work();
+    (done, thread_cpu_ns().saturating_sub(before))
+}
+
 /// Returns the time that the calling thread waited for a CPU, in nanoseconds; 0 if the kernel does not report it.
 pub(crate) fn thread_run_delay_ns() -> u64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();

@@ -9,7 +9,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 
 use crate::kernel::host::{ProcFile, Roots, ticks_per_second};
-use crate::kernel::{monotonic_ns, procfs, thread_cpu_ns};
+use crate::kernel::{monotonic_ns, procfs, thread_cpu_ns, with_cpu_time};
 use crate::machine::sampler::{CpuSampler, HostView, SlowReadings};
 use crate::session::machine::{Matrix, Pressure, Stat, Topology, proc};
 
@@ -21,7 +21,7 @@ use super::work::WorkWatch;
 
 /// The interval of reading /proc/stat, whose figures have a resolution of 10 ms.
 const TICK_NS: u64 = 100_000_000;
-/// The inverse of the share of time for reading it, which is slow on machines with hundreds of CPUs.
+/// The inverse of the share of a CPU for reading it, which is slow on machines with hundreds of CPUs.
 const DUTY: u64 = 400;
 /// The same for /proc/interrupts, whose size is CPUs times devices.
 const LINES_DUTY: u64 = 500;
@@ -49,8 +49,8 @@ pub struct HostWatch {
     cpus: CpuSampler,
     cuts: u64,
     notes: Vec<String>,
-    /// Nanoseconds that the last reading of /proc/stat took.
-    took: u64,
+    /// The CPU time of the last reading of /proc/stat, in nanoseconds.
+    cost: u64,
     /// The earliest time to read /proc/interrupts again.
     lines_at: u64,
     cost_at: (u64, u64),
@@ -79,7 +79,7 @@ impl HostWatch {
             quotas_at: 0,
             cuts: 0,
             notes: Vec::new(),
-            took: 0,
+            cost: 0,
             lines_at: 0,
             cost_at: (monotonic_ns(), thread_cpu_ns()),
             roots,
@@ -96,6 +96,10 @@ impl HostWatch {
 
     /// Reads /proc/stat.
     pub fn tick(&mut self) {
+        (_, self.cost) = with_cpu_time(|| self.read_stat());
+    }
+
+    fn read_stat(&mut self) {
         let before = monotonic_ns();
         match self.stat_file.read() {
             Ok(text) => self.stat.parse(text),
@@ -106,11 +110,10 @@ impl HostWatch {
         }
         // The kernel's sums are of the time of the request.
         self.cpus.tick(before, &self.stat);
-        self.took = monotonic_ns() - before;
     }
 
     pub(crate) fn pause(&self) -> Duration {
-        Duration::from_nanos(TICK_NS.max(self.took * DUTY))
+        Duration::from_nanos(TICK_NS.max(self.cost * DUTY))
     }
 
     pub(crate) fn count_work(&mut self, on: bool) {
@@ -133,9 +136,8 @@ impl HostWatch {
         read_matrix(&mut self.softirqs_file, &mut slow.softirqs);
         slow.interrupts.cpus.clear();
         if at >= self.lines_at {
-            let before = monotonic_ns();
-            read_matrix(&mut self.interrupts_file, &mut slow.interrupts);
-            self.lines_at = at + (monotonic_ns() - before) * LINES_DUTY;
+            let ((), cost) = with_cpu_time(|| read_matrix(&mut self.interrupts_file, &mut slow.interrupts));
+            self.lines_at = at + cost * LINES_DUTY;
         }
         let online = self.stat.cpus.iter().map(|(cpu, _)| *cpu);
         proc::softnet(self.softnet_file.read().unwrap_or_default(), online, &mut slow.softnet);
@@ -155,12 +157,12 @@ impl HostWatch {
         view.history = self.resources.read(at, &self.stat, ticks_per_second(), figures);
         // The figures of messages and findings are those of the same time.
         view.quotas = totals::throttled(&view.history.between(present(&view.history)));
-        view.cost = self.cost(at);
+        view.cost = self.share_of_cpu(at);
         view.notes = self.notes(&view);
         view
     }
 
-    fn cost(&mut self, at: u64) -> f32 {
+    fn share_of_cpu(&mut self, at: u64) -> f32 {
         let cpu = thread_cpu_ns();
         let (then, cpu_then) = std::mem::replace(&mut self.cost_at, (at, cpu));
         (100.0 * cpu.saturating_sub(cpu_then) as f64 / at.saturating_sub(then).max(1) as f64) as f32

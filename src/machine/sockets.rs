@@ -10,13 +10,13 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::kernel::sockets::{TcpMonitor, TcpSocket, socket_owners};
-use crate::kernel::{monotonic_ns, procfs};
+use crate::kernel::{monotonic_ns, procfs, with_cpu_time};
 
 use listeners::FullQueue;
 use stalled::{StalledReader, Stalls};
 use unanswered::UnansweredPeer;
 
-/// The inverse of the share of the time for listing sockets, which takes long on a machine with many.
+/// The inverse of the share of a CPU for listing sockets, which takes long on a machine with many.
 const DUTY: u64 = 80;
 
 /// The counters that grew.
@@ -54,15 +54,27 @@ impl SocketWatch {
     /// Returns the faults of sockets. An unanswered SYN, or a probe, is sent again ever more rarely: what is known stays
     /// until a list does not show it.
     pub(crate) fn read(&mut self, grown: GrownCounters) -> SocketFaults {
+        self.read_by(grown, || {
+            let mut monitor = TcpMonitor::default();
+            let sockets = monitor.sockets();
+            (sockets, monitor.cost().as_nanos() as u64)
+        })
+    }
+
+    /// Does the same with a function that lists sockets; it returns the CPU time of other threads for it.
+    fn read_by(&mut self, grown: GrownCounters, list: impl FnOnce() -> (Vec<TcpSocket>, u64)) -> SocketFaults {
         let has_waits = !self.newest.unanswered.is_empty() || !self.stalls.is_empty();
         if grown == GrownCounters::default() && !has_waits {
             return SocketFaults::default();
         }
-        let before = monotonic_ns();
-        if before >= self.due {
-            self.newest = self.faults(&TcpMonitor::default().sockets());
-            let after = monotonic_ns();
-            self.due = after.saturating_add(after.saturating_sub(before).saturating_mul(DUTY));
+        if monotonic_ns() >= self.due {
+            let (others, own) = with_cpu_time(|| {
+                let (sockets, cost) = list();
+                self.newest = self.faults(&sockets);
+                cost
+            });
+            // CPU time counts: on a busy machine a list takes seconds, and an ended fault would stay for minutes.
+            self.due = monotonic_ns().saturating_add(own.saturating_add(others).saturating_mul(DUTY));
         }
         // A queue may have been full for long without a drop.
         let full_queue = self.newest.full_queue.clone().filter(|_| grown.unaccepted);
@@ -136,6 +148,19 @@ mod tests {
         assert_eq!((watch.read(GrownCounters::default()), watch.due), (SocketFaults::default(), 0));
         watch.read(GrownCounters { syns_resent: true, ..GrownCounters::default() });
         assert!(watch.due > 0);
+    }
+
+    /// The thread waits for a CPU most of the time.
+    #[test]
+    fn a_list_that_waits_for_a_cpu_is_repeated_soon() {
+        const WAITED: std::time::Duration = std::time::Duration::from_millis(200);
+        let mut watch = SocketWatch::default();
+        watch.read_by(GrownCounters { syns_resent: true, ..GrownCounters::default() }, || {
+            std::thread::sleep(WAITED);
+            (Vec::new(), 1_000_000)
+        });
+        let pause = watch.due.saturating_sub(monotonic_ns());
+        assert!(pause < WAITED.as_nanos() as u64 * DUTY / 2, "{pause}");
     }
 
     /// A SYN is sent again ever more rarely, so that its counter does not grow all the time.

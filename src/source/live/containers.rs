@@ -4,17 +4,17 @@ use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 
-use crate::kernel::cgroup;
+use crate::kernel::{cgroup, with_cpu_time};
 use crate::session::containers::NamedContainer;
 use crate::source::containers::Reader;
 
-/// The shortest interval of scanning cgroups, and the inverse of the share of time that scanning may take.
+/// The shortest interval of scanning cgroups, and the inverse of the share of a CPU that scanning may take.
 const PAUSE: Duration = Duration::from_millis(250);
-const DUTY: u32 = 200;
+const DUTY: u64 = 200;
 /// The number of look-ups of a container without names: its cgroup may be older than its state.
 const TRIES: u32 = 8;
 
@@ -121,12 +121,11 @@ impl Watch {
         let (alive, ends) = bounded::<()>(0);
         let look = move || {
             loop {
-                let began = Instant::now();
-                let found = scanner.look();
+                let (found, cost) = with_cpu_time(|| scanner.look());
                 if found != ContainerChanges::default() && tell.send(found).is_err() {
                     return;
                 }
-                let pause = PAUSE.max(began.elapsed() * DUTY);
+                let pause = PAUSE.max(Duration::from_nanos(cost * DUTY));
                 if !matches!(ends.recv_timeout(pause), Err(RecvTimeoutError::Timeout)) {
                     return;
                 }

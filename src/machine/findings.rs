@@ -27,6 +27,9 @@ const LEAST_MAD: f64 = 1.0;
 const STAYS: f64 = 0.6;
 /// The minimum number of expected samples for a finding of missing samples.
 const MIN_EXPECTED: f64 = 100.0;
+/// The age of the newest sample from which samples are not compared with the present use of CPUs: on a busy machine this
+/// program may be late.
+const LATE_NS: u64 = 3_000_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum FindingKind {
@@ -280,9 +283,13 @@ fn missing_samples(facts: FindingInput<'_>, one: &Seen<'_>) -> Option<CpuFinding
     let busy = (lately(row, |past| past.busy) - facts.own).max(0.0);
     let expected = expected(facts) * busy / 100.0;
     let got = (samples.total() - samples.counts[cpus::IDLE]) as f64;
-    // The kernel took the samples that a full ring lost; the header shows their number.
-    let taken = got + samples.lost as f64;
-    if row.history.len() < WINDOW || expected < MIN_EXPECTED || taken > expected / 2.0 {
+    // The kernel took the samples that a full ring lost; the header shows their number. All rings are full when this
+    // program does not get a CPU, and the loss of one of them is reported with its next record.
+    let lost = facts.samples.iter().flat_map(|all| &all.rows).map(|one| one.lost).max().unwrap_or(0);
+    let taken = got + lost as f64;
+    let (now, newest) = (facts.host?.at, facts.samples?.until);
+    let is_late = now.saturating_sub(newest) >= LATE_NS;
+    if row.history.len() < WINDOW || expected < MIN_EXPECTED || taken > expected / 2.0 || is_late {
         return None;
     }
     let text = format!("CPU {}: {got:.0} of {expected:.0} samples came", one.cpu);

@@ -188,6 +188,25 @@ fn missing_samples_against_how_busy_it_was() {
     assert_eq!(of(WINDOW, 20.0, 30.0, 0, 9), vec![]);
 }
 
+/// This program got no CPU for half a minute: one ring's loss is not reported yet, or all samples are old.
+#[test]
+fn late_samples_are_not_missing() {
+    let mut view = host(&[0.0, 0.0]);
+    view.at = 100_000_000_000;
+    view.rows
+        .iter_mut()
+        .for_each(|row| row.history = vec![CpuInterval { busy: 100.0, ..CpuInterval::default() }; WINDOW]);
+    let found = |lost: u64, until: u64| {
+        let rows = vec![CpuSamples { lost, ..row(0, &[(cpus::USER, 20_000)]) }, row(1, &[(cpus::USER, 9067)])];
+        let answer = CpuAnswer { window: 24_000_000_000, until, ..answer(rows) };
+        findings(facts(&view, Some(&answer))).into_iter().map(|found| found.text).collect::<Vec<_>>()
+    };
+    assert_eq!(found(0, view.at), ["CPU 1: 9067 of 24000 samples came"]);
+    assert_eq!(found(22_000, view.at), Vec::<String>::new());
+    assert_eq!(found(0, view.at - LATE_NS + 1).len(), 1);
+    assert_eq!(found(0, view.at - LATE_NS), Vec::<String>::new());
+}
+
 #[test]
 fn the_worst_is_first_and_ties_are_broken() {
     let mut view = host(&[0.0, 40.0, 0.0, 40.0, 0.0, 60.0]);

@@ -15,6 +15,7 @@ fn a_cpu_in_words_and_every_cell_leads_to_a_filter() {
     let answer = CpuAnswer {
         rows: vec![row],
         window: 1_000_000_000,
+        until: 0,
         frequency: 200,
         whole: true,
         busy: None,

@@ -94,8 +94,10 @@ pub struct SlotFunction {
 pub struct CpuAnswer {
     /// The sampled CPUs, by number.
     pub rows: Vec<CpuSamples>,
-    /// The time range of the counts, in nanoseconds.
+    /// The length of the time range of the counts, in nanoseconds.
     pub window: u64,
+    /// The end of that range, in nanoseconds: the time of the newest sample.
+    pub until: u64,
     /// Samples per second of a busy CPU; 0 if unknown.
     pub frequency: u64,
     /// Whether they cover everything that the CPUs did in the window. Then missing samples mean idle time.
@@ -348,7 +350,7 @@ impl CpuCounts {
             let behind = cpu.map(|cpu| self.find_behind(data, cpu, begin)).unwrap_or_default();
             self.behind = (asked.0, asked.1, behind);
         }
-        CpuAnswer { rows, window, cpu, behind: self.behind.2.clone(), ..CpuAnswer::default() }
+        CpuAnswer { rows, window, until: newest, cpu, behind: self.behind.2.clone(), ..CpuAnswer::default() }
     }
 
     fn row(&self, place: usize, skip: usize) -> CpuSamples {

@@ -65,6 +65,10 @@ const MOST_CPU: f64 = 0.5;
 /// Threads of a process that wait for locks on average, and the minimum number of looks.
 const LOCKED: f64 = 0.3;
 const LOOKS: u64 = 5;
+/// The number of such threads from which a lock stands above a bad shortage of CPUs, and its weight below that number: a
+/// holder that waits for a CPU prolongs all waits for its lock.
+const ABOVE_SHORTAGE: f64 = 1.0;
+const BELOW_SHORTAGE: f64 = 0.53;
 
 pub(super) fn throttled(totals: &Totals<'_>) -> Option<MachineFinding> {
     let mine = |group: &ThrottledGroup| totals.is_selected(&group.name, &group.path, group.of_target);
@@ -306,7 +310,9 @@ pub(super) fn locks(totals: &Totals<'_>) -> Option<MachineFinding> {
     let threads = worst.threads.max(waiting.ceil() as u32);
     let (lock, of_python) = if worst.is_python { ("lock", " of Python") } else { ("mutex", "") };
     let figure = format!("{waiting:.1} of {threads} threads wait for a {lock}");
-    let weight = 0.75 + 0.05 * waiting;
+    let is_short_of_cpus = totals.waiting >= MANY_WAITING * totals.cpus.max(1.0);
+    let is_explained = is_short_of_cpus && waiting < ABOVE_SHORTAGE;
+    let weight = if is_explained { BELOW_SHORTAGE } else { 0.75 + 0.05 * waiting };
     let finding =
         MachineFinding::new(Cause::Locks, Severity::Look, weight, figure, Look::unit("locks", Some(worst.pid)));
     let finding = MachineFinding { confidence: Confidence::Likely, ..finding };

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::event::{CallGraph, Rate};
+use crate::machine::lock_waits::{LockLooks, LockedProcess};
 
 /// Compilers keep all CPUs busy next to a disk that is slow for another program.
 #[test]
@@ -37,6 +38,23 @@ fn a_shortage_of_cpus_is_below_the_fault_of_a_service() {
     };
     assert_eq!(stolen(SECOND * 24 / 100), Some((3, Severity::Look)));
     assert_eq!(stolen(SECOND * 6 / 10), Some((0, Severity::Bad)));
+}
+
+/// A Java machine starts among 24 runnable threads: the holders of its mutexes get a twelfth of a CPU.
+#[test]
+fn a_shortage_of_cpus_is_above_the_locks_that_it_prolongs() {
+    let first = |runnable: u64, waiting: u64| {
+        let list = reported(|one| {
+            (one.waiting, one.busy_ns) = (runnable - 2, 2 * SECOND);
+            let java = LockedProcess { pid: 5, name: "java".into(), threads: 23, waiting, ..LockedProcess::default() };
+            one.locks = LockLooks { looks: 9, processes: [(5, java)].into() };
+        });
+        assert!(list.iter().any(|one| one.cause == Cause::Locks), "{list:#?}");
+        list[0].cause
+    };
+    assert_eq!(first(24, 4), Cause::Queue);
+    assert_eq!(first(24, 9), Cause::Locks, "a thread waits for it all the time");
+    assert_eq!(first(17, 4), Cause::Locks);
 }
 
 /// A single pair of programs switches far less often than all CPUs could.

@@ -208,7 +208,7 @@ impl Engine {
         let (requests, request_rx) = unbounded();
         let (notice_tx, notices) = unbounded();
         let (batch_tx, batch_rx) = bounded(QUEUE);
-        let (recycle_tx, recycle_rx) = bounded(QUEUE);
+        let (recycle_tx, recycle_rx) = aggregator::used_buffers();
         let (control_tx, control_rx) = unbounded();
         let shared = Arc::new(Published { seen: AtomicU64::new(monotonic_ns()), ..Published::default() });
         let (live, realtime) = (info.origin == Origin::Live, options.realtime);

@@ -2,13 +2,22 @@
 
 use std::sync::Arc;
 
-use crossbeam_channel::{Receiver, Sender, unbounded};
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 
 use crate::engine::fetch;
 use crate::engine::published::Published;
 use crate::engine::symbolizer::{FoundLines, ListJob, LookedUp, LookupJob, Symbolizer};
 use crate::engine::{Notice, Request, SourceMessage};
 use crate::source::{Control, Waker};
+
+/// The number of used buffers that wait for new records. The source needs one at a time; after a backlog, hundreds of up to
+/// the size of a ring are free at once.
+const SPARES: usize = 4;
+
+/// Returns the channel of used buffers. Those that it does not take are freed.
+pub(crate) fn used_buffers() -> (Sender<Vec<u8>>, Receiver<Vec<u8>>) {
+    bounded(SPARES)
+}
 
 /// The channels of the worker.
 pub struct AggregatorLinks {
@@ -62,7 +71,7 @@ pub struct AggregatorEnds {
 impl AggregatorLinks {
     /// Returns channels of a worker without other threads. The caller plays all their parts.
     pub fn without_threads() -> (Self, AggregatorEnds) {
-        let ((batch_tx, batches), (recycle, recycled)) = (unbounded(), unbounded());
+        let ((batch_tx, batches), (recycle, recycled)) = (unbounded(), used_buffers());
         let ((request_tx, requests), (controls, control_rx)) = (unbounded(), unbounded());
         let ((notices, notice_rx), (job_tx, jobs)) = (unbounded(), unbounded());
         let ((list_tx, lists), (name_tx, names)) = (unbounded(), unbounded());

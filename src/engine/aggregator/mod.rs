@@ -31,6 +31,7 @@ use crate::kernel::ThreadPriority;
 use answer_clock::AnswerClock;
 use answers::{AnswerState, CostMeter};
 use budget::Budget;
+pub(crate) use links::used_buffers;
 pub use links::{AggregatorEnds, AggregatorLinks};
 
 const MAX_NOTES: usize = 100;
@@ -198,9 +199,7 @@ impl Aggregator {
         self.events.know(&self.ingest.core().events);
         batch.events.into_iter().for_each(|event| self.source_event(event));
         while let Some(buffer) = self.ingest.spare() {
-            if self.links.recycle.try_send(buffer).is_err() {
-                break;
-            }
+            let _ = self.links.recycle.try_send(buffer);
         }
         if std::mem::take(&mut self.ingest.core_mut().running.renamed_containers) {
             // Answers that contain their ids are computed again.

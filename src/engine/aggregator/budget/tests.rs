@@ -7,14 +7,14 @@ use crossbeam_channel::unbounded;
 
 use super::*;
 use crate::engine::Notice;
-use crate::engine::aggregator::AggregatorLinks;
+use crate::engine::aggregator::{AggregatorLinks, used_buffers};
 use crate::engine::{IntakeOptions, Options, symbolizer};
 use crate::perfdata::EventDesc;
 use crate::profile::{CHUNK, FrameId, NodeId, Site, SiteId};
 use crate::record::Record;
 use crate::record::kinds::{Mmap, TaskRecord};
 use crate::session::Origin;
-use crate::source::{Info, Waker};
+use crate::source::{Batch, Info, Waker};
 use crate::symbols::SymbolOptions;
 
 /// Bytes of a full chunk: 24 per row.
@@ -69,6 +69,21 @@ impl Aggregator {
     fn kept(&self) -> (u64, u64) {
         (self.ingest.core().profile.first(), self.ingest.core().profile.end())
     }
+}
+
+/// A worker that was late frees the buffers of the records that waited for it.
+#[test]
+fn buffers_of_a_backlog_are_freed() {
+    let mut worker = worker(usize::MAX, None);
+    let (recycle, recycled) = used_buffers();
+    worker.links.recycle = recycle;
+    for nth in 1..=60 {
+        // The records of the first batches are complete with the twentieth.
+        let complete_until = (nth >= 20).then_some(nth * SECOND);
+        worker.batch(Batch { bytes: Vec::with_capacity(1 << 10), complete_until, ..Batch::default() });
+    }
+    assert!(!recycled.is_empty() && recycled.len() < 8, "{}", recycled.len());
+    assert_eq!(worker.ingest.spare(), None);
 }
 
 #[test]

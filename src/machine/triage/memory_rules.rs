@@ -28,9 +28,6 @@ const GROWTH_SECONDS: f64 = 6.0;
 /// meanwhile, or waits for one the whole time. On a busy machine a process that leaks waits for a CPU as well.
 const GROWTH_CPU: f64 = 0.3;
 const GROWTH_RUNNABLE: f64 = 0.8;
-/// The minimum number of readings whose share of runnable ones counts. The kernel counts a wait for a CPU at its end, so
-/// that the waits of a starved program are missing in its figures.
-const GROWTH_SEEN: u32 = 3;
 
 pub(super) fn killed(totals: &Totals<'_>) -> Option<MachineFinding> {
     let is_selected = |group: &MemoryGroup| totals.is_selected(&group.name, &group.path, group.of_target);
@@ -109,7 +106,9 @@ pub(super) fn growth(totals: &Totals<'_>) -> Option<MachineFinding> {
         // A compiler runs for a part of the time only. Readings of a busy machine have different lengths.
         let alive = one.seen_ns as f64 / 1e9 / totals.process_seconds.max(1e-3);
         let cpus = totals.per_second(one.used.cpu_ns) / 1e9 / alive;
-        let seen = if one.seen >= GROWTH_SEEN { f64::from(one.seen_runnable) / f64::from(one.seen) } else { 0.0 };
+        // The kernel counts a wait for a CPU at its end, and waits of too many threads are not read: figures of a starved
+        // program lack them.
+        let seen = f64::from(one.seen_runnable) / f64::from(one.seen.max(1));
         let runnable = (cpus + totals.per_second(one.used.delay_ns) / 1e9 / alive).max(seen);
         f64::from(one.used.growing) >= totals.limit(GROWTH_READINGS)
             && f64::from(one.used.growing) * reading_seconds >= totals.limit(GROWTH_SECONDS)

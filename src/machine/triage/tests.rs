@@ -261,6 +261,16 @@ fn steady_growth_without_work_may_be_a_leak() {
         has_leak(&found_in(&seconds((0..10).map(one)), &[], false))
     };
     assert_eq!([starved(10), starved(9), starved(5)], [false, false, true]);
+    // Two readings of all processes in ten seconds.
+    let few = |is_runnable: bool| {
+        let one = process(5, "rustc", |one| (one.grown, one.growing, one.cpu_ns) = (9_000_000, 9, SECOND / 5));
+        let reading =
+            Resources { processes: vec![ProcessUse { is_runnable, ..one }], processes_ns: 4 * SECOND, ..calm_second() };
+        let between = Resources { processes: Vec::new(), processes_ns: 0, ..calm_second() };
+        let list = (0..11).map(|at| if at % 4 == 3 { reading.clone() } else { between.clone() });
+        has_leak(&found_in(&seconds(list), &[], false))
+    };
+    assert_eq!([few(true), few(false)], [false, true]);
     let mut part = vec![calm_second(); 10];
     part[4..].iter_mut().for_each(|one| one.processes = vec![compiler.clone()]);
     assert!(!has_leak(&found_in(&seconds(part), &[], false)), "a compiler that began within the range");

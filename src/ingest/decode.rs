@@ -84,7 +84,7 @@ pub struct Decoder {
     forms: Vec<SampleForm>,
     pub(crate) events: Vec<u16>,
     /// Index into `forms` by id.
-    ids: FxHashMap<u64, u16>,
+    ids: FxHashMap<u64, usize>,
     /// Whether the timestamp has the same position in records of all events.
     uniform: bool,
     /// Whether an event lists no ids, so that any sample may be its own.
@@ -142,7 +142,7 @@ impl Decoder {
         self.uniform &= self.forms.first().is_none_or(|first| trailer(&first.layout) == trailer(&layout));
         self.build_ids |= desc.attr.has(Flag::BuildId);
         self.lacks_ids |= desc.ids.is_empty();
-        let own = self.forms.len() as u16;
+        let own = self.forms.len();
         self.ids.extend(desc.ids.iter().map(|id| (*id, own)));
         let period = if desc.attr.has(Flag::Freq) { 0 } else { desc.attr.period_or_freq };
         let (inherit, is_off_cpu) = (desc.attr.has(Flag::Inherit), desc.has_raw_off_cpu());
@@ -159,7 +159,7 @@ impl Decoder {
             self.forms.push(form);
             self.forms.len() - 1
         });
-        self.ids.insert(fresh.id, at as u16);
+        self.ids.insert(fresh.id, at);
     }
 
     pub(crate) fn form_of(&self, header: Header, body: &[u8]) -> SampleForm {
@@ -177,7 +177,7 @@ impl Decoder {
             first.trailer(body).map(|t| t.id)
         };
         let at = id.and_then(|id| self.ids.get(&id)).copied().unwrap_or(0);
-        self.forms.get(usize::from(at)).copied().unwrap_or(form)
+        self.forms.get(at).copied().unwrap_or(form)
     }
 
     pub(crate) fn formed<'a>(&self, header: Header, body: &'a [u8]) -> Option<(SampleForm, Sample<'a>)> {
@@ -205,7 +205,7 @@ impl Decoder {
         let share = |reading: Reading| {
             let counter = (reading.id, thread);
             let before = self.counted.insert(counter, reading.value).unwrap_or_default();
-            let of = self.ids.get(&reading.id).and_then(|at| self.forms.get(usize::from(*at)));
+            let of = self.ids.get(&reading.id).and_then(|at| self.forms.get(*at));
             let period = reading.value.wrapping_sub(before);
             GroupShare { event: of.map(|form| form.event), counter, period, at: reading.at }
         };

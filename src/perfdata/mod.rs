@@ -24,6 +24,9 @@ use crate::record::Layout;
 /// The name of the event whose samples weigh the time that a process takes, not its CPU time.
 pub const LATENCY: &str = "latency";
 
+/// The maximum number of events of a session or recording; 16-bit numbers identify them.
+pub(crate) const MAX_EVENTS: usize = 4096;
+
 pub(crate) const MAGIC: &[u8; 8] = b"PERFILE2";
 pub(crate) const HEADER_SIZE: u64 = 104;
 

@@ -10,7 +10,7 @@ use crate::lang::counted;
 
 use super::bytes::ByteReader;
 use super::features::{Features, bit};
-use super::{EventDesc, HEADER_SIZE, MAGIC, swap};
+use super::{EventDesc, HEADER_SIZE, MAGIC, MAX_EVENTS, swap};
 
 /// The reason why a file cannot be read as a recording.
 #[derive(Debug, thiserror::Error)]
@@ -41,6 +41,14 @@ pub enum ReadError {
         /// The byte offset of the field in the file.
         at: u64,
     },
+    /// More recordings to combine, or more events of theirs, than 16-bit numbers identify.
+    #[error("more than {most} {what}: open fewer recordings together")]
+    TooMany {
+        /// The kind of what there is too much of.
+        what: &'static str,
+        /// The limit.
+        most: usize,
+    },
     /// Another tool's profile that cannot be read, with the reason.
     #[error(transparent)]
     Imported(Box<dyn std::error::Error + Send + Sync>),
@@ -49,8 +57,6 @@ pub enum ReadError {
     Holds(&'static str),
 }
 
-/// A recording with more events is damaged.
-const MAX_EVENTS: u64 = 4096;
 /// An event with more ids is damaged.
 pub(crate) const MAX_IDS: u64 = 1 << 20;
 /// A larger feature is not read.
@@ -137,7 +143,7 @@ impl Recording {
             return Err(fault("the size of an event's description is impossible"));
         }
         let n = size / entry;
-        if n == 0 || n > MAX_EVENTS {
+        if n == 0 || n > MAX_EVENTS as u64 {
             return Err(fault("the number of events is impossible"));
         }
         let bytes = input.bytes(at, n * entry).ok_or_else(|| fault("the events' descriptions lie outside the file"))?;

@@ -4,6 +4,7 @@ use crate::event::spec::LookupPaths;
 use crate::event::{CallGraph, Event, parse};
 use crate::filter::capture;
 use crate::kernel::cpus;
+use crate::perfdata::MAX_EVENTS;
 use crate::session::EndReason;
 use crate::source::{Batch, Change, Control, Rate, RunState, SourceEvent, ViewFilter};
 
@@ -15,8 +16,6 @@ use super::records::stack_walks;
 use super::target::Target;
 use super::target::family::Family;
 use super::{LiveSource, OpenError, attr};
-
-const MAX_EVENTS: usize = 4096;
 
 pub(super) fn line(error: &OpenError) -> String {
     error.to_string().trim_end().replace('\n', ". ")

@@ -13,7 +13,7 @@ use crate::event::names::perf_names;
 use crate::kernel::attr::sample;
 use crate::perfdata::build_ids::IdentifiedFile;
 use crate::perfdata::features::{FeatureSection, Features, bit};
-use crate::perfdata::read::Recording;
+use crate::perfdata::read::{ReadError, Recording};
 use crate::perfdata::{EventDesc, info};
 use crate::session::hosts::{HostId, PerHost};
 use crate::session::marks::{self, TimeMark};
@@ -29,6 +29,9 @@ use merge::MergeTurns;
 
 pub use open::{open, open_as};
 
+/// The maximum numbers of recordings that are combined, and of their events. Derived events need further numbers.
+const MOST_TOGETHER: usize = 1 << 15;
+
 /// A recording as a source. Its inputs are read in parallel, the one with the earliest time first.
 pub(crate) struct RecordingSource {
     name: String,
@@ -42,8 +45,17 @@ pub(crate) struct RecordingSource {
 }
 
 impl RecordingSource {
-    /// Combines inputs of machines with these names, merging equal events. `notes` are about missing inputs.
-    pub(crate) fn new(name: String, mut inputs: Vec<Input>, named: &[String], notes: Vec<String>) -> Self {
+    /// Combines inputs of machines with these names, merging equal events. `notes` are about missing inputs. Fails if
+    /// there are more inputs or events than 16-bit numbers identify.
+    pub(crate) fn new(
+        name: String,
+        mut inputs: Vec<Input>,
+        named: &[String],
+        notes: Vec<String>,
+    ) -> Result<Self, ReadError> {
+        if inputs.len() > MOST_TOGETHER {
+            return Err(ReadError::TooMany { what: "recordings", most: MOST_TOGETHER });
+        }
         let hosts = hosts::of(&inputs, named);
         let mut beside = SideData { notes, ..SideData::default() };
         let mut events: Vec<EventDesc> = Vec::new();
@@ -62,6 +74,9 @@ impl RecordingSource {
                     alike && !place.contains(&(i as u16))
                 };
                 let at = events.iter().enumerate().position(same).unwrap_or(events.len());
+                if at == MOST_TOGETHER {
+                    return Err(ReadError::TooMany { what: "different events", most: MOST_TOGETHER });
+                }
                 if at == events.len() {
                     events.push(e.clone());
                 }
@@ -78,7 +93,7 @@ impl RecordingSource {
         let late_ids = others.iter().map(|i| (*i, ids(&inputs[*i]))).collect();
         beside.notes.extend(hosts::note(&hosts));
         let info = describe(&name, &inputs, hosts, events, places, &mut beside);
-        Self { name, turns: MergeTurns::new(inputs.len()), inputs, info, late_ids, beside, stopped: false }
+        Ok(Self { name, turns: MergeTurns::new(inputs.len()), inputs, info, late_ids, beside, stopped: false })
     }
 
     fn progress(&self) -> (u64, u64) {

@@ -86,7 +86,9 @@ pub fn open_as(
     if inputs.is_empty() {
         return Err(SourceError::File { path: name, error: ReadError::Empty });
     }
-    let mut source = RecordingSource::new(name, inputs, &named, notes);
+    let path = name.clone();
+    let mut source =
+        RecordingSource::new(name, inputs, &named, notes).map_err(|error| SourceError::File { path, error })?;
     source.info.authors = authors;
     Ok(Box::new(source))
 }

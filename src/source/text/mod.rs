@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use crate::lang::counted;
-use crate::perfdata::EventDesc;
+use crate::lang::{counted, thousands};
+use crate::perfdata::{EventDesc, MAX_EVENTS};
 use crate::session::{EndReason, Origin};
 
 use super::{Batch, Info, NamedFrame, NamedSample, Progress, Source, SourceError, SourceEvent};
@@ -32,6 +32,8 @@ const LINES: usize = 50;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// Bytes of folded stacks to read before processing the first: the form of counts depends on many lines.
 const AHEAD: u64 = 8 << 20;
+/// The event that collects the samples of all events above the limit.
+const OTHER_EVENTS: &str = "other events";
 /// The maximum length of a line; longer ones are damaged.
 const MAX_LINE: usize = 1 << 20;
 
@@ -114,6 +116,8 @@ pub(crate) struct TextNames {
     frames: HashMap<Vec<u8>, u32>,
     comms: HashMap<Vec<u8>, Arc<str>>,
     events: HashMap<Vec<u8>, u16>,
+    /// The number of samples whose events exceed the limit.
+    of_other_events: u64,
     last: folded::LastStack,
 }
 
@@ -131,12 +135,33 @@ impl TextNames {
         self.comms.entry_ref(name).or_insert_with(|| String::from_utf8_lossy(name).into()).clone()
     }
 
-    /// Returns the index of an event; for a new one, adds its description by `describe` to the batch.
+    /// Returns the index of an event; for a new one, adds its description by `describe` to the batch. All events above
+    /// the limit are one.
     pub(crate) fn event(&mut self, name: &[u8], batch: &mut Batch, describe: impl FnOnce(&str) -> EventDesc) -> u16 {
+        if let Some(id) = self.events.get(name) {
+            return *id;
+        }
         let id = self.events.len() as u16;
-        *self.events.entry_ref(name).or_insert_with(|| {
+        if usize::from(id) < MAX_EVENTS - 1 {
+            self.events.insert(name.to_vec(), id);
             batch.events.push(SourceEvent::Event(describe(&String::from_utf8_lossy(name))));
-            id
+            return id;
+        }
+        if self.of_other_events == 0 {
+            batch.events.push(SourceEvent::Event(describe(OTHER_EVENTS)));
+        }
+        self.of_other_events += 1;
+        id
+    }
+
+    /// Returns a note about samples whose events exceed the limit.
+    fn note_of_other_events(&self) -> Option<String> {
+        (self.of_other_events > 0).then(|| {
+            format!(
+                "{} belong to the event '{OTHER_EVENTS}': only the first {} events of a text are separate",
+                counted(self.of_other_events, "sample"),
+                thousands(MAX_EVENTS as u64 - 1)
+            )
         })
     }
 }
@@ -380,6 +405,9 @@ impl Source for TextSource {
             batch.events.push(SourceEvent::Unread(self.bad));
             let lines = counted(self.bad, "line");
             batch.note(format!("skipped {lines} that could not be parsed; the first is line {line}"));
+        }
+        if let Some(note) = self.names.note_of_other_events() {
+            batch.note(note);
         }
         if self.inexact > 0 {
             batch.note(format!(

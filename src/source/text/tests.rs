@@ -210,3 +210,34 @@ fn periods_have_all_64_bits() {
         [(0, u64::MAX), (0, u64::MAX), (0, 1), (0, 7)]
     );
 }
+
+/// Numbers of events have 16 bits: samples of the event 65,536 were those of event 0.
+#[test]
+fn events_above_the_limit_are_one_event() {
+    let line = |event: usize| format!("a 1/1 [000] 1.5: 7 ev{event}: \n\t  401000 f{event} (/b)\n\n");
+    let text: String = (0..70_000).chain([3]).map(line).collect();
+    let reader = Box::new(std::io::Cursor::new(text.into_bytes()));
+    let mut source = TextSource::new("t".into(), TextFormat::Script, reader, 0);
+    let (mut events, mut of, mut notes) = (Vec::new(), Vec::new(), Vec::new());
+    loop {
+        let mut batch = Batch::default();
+        let step = source.next(&mut batch).expect("reads");
+        events.extend(batch.events.iter().filter_map(|event| match event {
+            SourceEvent::Event(event) => Some(event.name.clone()),
+            _ => None,
+        }));
+        of.extend(batch.named.samples.iter().map(|sample| usize::from(sample.event)));
+        notes.extend(batch.notes().map(str::to_owned));
+        if matches!(step, Progress::End(_)) {
+            break;
+        }
+    }
+    let own = MAX_EVENTS - 1;
+    assert_eq!(
+        (events.len(), &*events[own - 1], &*events[own]),
+        (MAX_EVENTS, &*format!("ev{}", own - 1), OTHER_EVENTS)
+    );
+    assert!(of[..70_000].iter().enumerate().all(|(at, event)| *event == at.min(own)) && of[70_000] == 3);
+    let other = "65,905 samples belong to the event 'other events': only the first 4,095 events of a text are separate";
+    assert_eq!(notes, [other]);
+}

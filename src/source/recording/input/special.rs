@@ -3,11 +3,11 @@
 use super::packed::is_compressed;
 use super::{Input, SideData};
 use crate::kernel::attr::Attr;
-use crate::perfdata::EventDesc;
 use crate::perfdata::build_ids;
 use crate::perfdata::bytes::ByteReader;
 use crate::perfdata::features::bit;
 use crate::perfdata::read::{MAX_FEATURE, MAX_IDS, attr_size, numbers};
+use crate::perfdata::{EventDesc, MAX_EVENTS};
 use crate::record::kinds::{HEADER, Header, types};
 use crate::session::containers;
 use crate::source::FilePosition;
@@ -24,7 +24,7 @@ impl Input {
         let mut b = ByteReader::new(&body, self.rec.big);
         let mut payload = 0;
         match header.kind {
-            types::HEADER_ATTR => self.event(&body),
+            types::HEADER_ATTR => self.event(&body, beside),
             types::HEADER_FEATURE => {
                 let feature = b.u64().unwrap_or(u64::MAX);
                 self.feature(feature, b.rest, beside);
@@ -83,16 +83,21 @@ impl Input {
     }
 
     /// Reads a HEADER_ATTR record: an attr with its size, then ids.
-    fn event(&mut self, body: &[u8]) {
+    fn event(&mut self, body: &[u8], beside: &mut SideData) {
         let size = attr_size(body, self.rec.big);
         let Some((attr, ids)) = body.split_at_checked(size as usize) else { return };
         let Some(attr) = Attr::decode(attr, self.rec.big) else { return };
         let mut ids = numbers(ids, self.rec.big);
         ids.truncate(MAX_IDS as usize);
-        if self.rec.events.len() < 4096 {
-            self.rec.events.push(EventDesc { name: String::new(), attr, ids });
-            self.rec.attr_sizes.push(size);
+        if self.rec.events.len() == MAX_EVENTS {
+            let limit = format!("samples of further events are left out: a stream has at most {MAX_EVENTS} events");
+            if !beside.notes.contains(&limit) {
+                beside.notes.push(limit);
+            }
+            return;
         }
+        self.rec.events.push(EventDesc { name: String::new(), attr, ids });
+        self.rec.attr_sizes.push(size);
     }
 }
 

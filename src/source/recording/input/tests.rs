@@ -5,9 +5,10 @@ use super::*;
 use std::io::{Cursor, Read};
 
 use crate::kernel::attr::Attr;
-use crate::perfdata::EventDesc;
 use crate::perfdata::features::bit;
+use crate::perfdata::{EventDesc, MAX_EVENTS};
 use crate::record::kinds::BuildId;
+use crate::source::recording::RecordingSource;
 
 const AT: u64 = 1000;
 
@@ -348,4 +349,27 @@ fn an_error_of_the_file_ends_it_after_what_came_before() {
     let (out, beside) = drain(&mut input);
     assert_eq!(numbers_of(&out), [0, 1]);
     assert_eq!(beside.notes, [format!("reading ends at byte {}: the disk is gone", AT + 32)]);
+}
+
+/// Numbers of events have 16 bits, and samples of events without a description are those of no event.
+#[test]
+fn events_of_a_stream_above_the_limit_are_noted_once() {
+    let attr = |id: u64| {
+        let attr = Attr { sample_type: 7, ..Attr::default() };
+        with_body(types::HEADER_ATTR, &[&attr.encode()[..], &id.to_le_bytes()].concat())
+    };
+    let bytes = (0..MAX_EVENTS as u64 + 3).flat_map(attr).chain(comm(1)).collect();
+    let (mut input, mut beside) = (input_in(bytes, Recording::default()), SideData::default());
+    input.head(&mut beside).expect("read");
+    assert_eq!(input.rec.events.len(), MAX_EVENTS);
+    assert_eq!(beside.notes, ["samples of further events are left out: a stream has at most 4096 events"]);
+}
+
+/// Numbers of recordings have 16 bits, too.
+#[test]
+fn too_many_recordings_are_not_combined() {
+    let inputs: Vec<Input> = (0..=1 << 15).map(|_| input_in(Vec::new(), Recording::default())).collect();
+    let named = vec![String::new(); inputs.len()];
+    let error = RecordingSource::new("all".to_owned(), inputs, &named, Vec::new()).err().map(|error| error.to_string());
+    assert_eq!(error.as_deref(), Some("more than 32768 recordings: open fewer recordings together"));
 }

@@ -9,7 +9,7 @@ use crate::profile::{FrameId, NodeId, Profile, Site, SiteId, TraceId};
 use crate::session::Session;
 use crate::source::{NamedFrame, NamedSample};
 use crate::symbols::NameForm;
-use crate::symbols::names::demangle::{demangle, is_mangled};
+use crate::symbols::names::demangle::{demangle, is_mangled, without_go_abi};
 
 /// The names of a text so far.
 #[derive(Debug, Default)]
@@ -115,5 +115,6 @@ impl Texts {
 }
 
 fn shown(name: &Arc<str>, form: NameForm) -> Arc<str> {
-    if is_mangled(name.as_bytes()) { demangle(name.as_bytes(), form).into() } else { name.clone() }
+    let is_readable = !is_mangled(name.as_bytes()) && without_go_abi(name).len() == name.len();
+    if is_readable { name.clone() } else { demangle(name.as_bytes(), form).into() }
 }

@@ -18,6 +18,10 @@ use super::weights::Weights;
 /// Not in the tree: before the focus.
 pub(super) const NOWHERE: u32 = u32::MAX;
 
+/// The outermost function of goroutines, which Go's own profiles lack, and the prefix of the functions next to it.
+const GO_EXIT: &str = "runtime.goexit";
+const GO_RUNTIME: &str = "runtime.";
+
 /// The base frame of tasks without container, unit or cgroup.
 const NO_CONTAINER: &str = "(no container)";
 
@@ -35,6 +39,8 @@ pub(super) struct Namer {
     processes: bool,
     containers: bool,
     all_tasks: bool,
+    /// Whether the outermost function of goroutines is left out.
+    skips_go_exit: bool,
     pub(super) edits: Vec<Edit>,
 }
 
@@ -64,6 +70,18 @@ impl Namer {
             edits: edits.to_vec(),
             ..Self::default()
         }
+    }
+
+    /// Leaves out the outermost function of goroutines if only one of two profiles has it. Otherwise, the stacks of a
+    /// recording and of Go's own profile would share no frames.
+    pub(super) fn align(&mut self, new: Data<'_>, old: Data<'_>) {
+        let [(a, a_is_go), (b, b_is_go)] = [new, old].map(|data| {
+            let syms = (0..data.profile.frames.n_syms() as u32).map(|sym| data.profile.frames.sym(SymId(sym)));
+            syms.filter_map(|sym| sym.function.as_deref()).fold((false, false), |(exit, is_go), name| {
+                (exit || name == GO_EXIT, is_go || name.starts_with(GO_RUNTIME))
+            })
+        });
+        self.skips_go_exit = a != b && a_is_go && b_is_go;
     }
 
     /// Adds an aggregate's stacks to the tree, also another profile's; returns the weight that ends in each node.
@@ -177,7 +195,7 @@ impl Namer {
                 Edit::MergeDso(dso) => **dso == *name.dso,
                 _ => false,
             });
-            self.merged.push(gone);
+            self.merged.push(gone || self.skips_go_exit && *name.text == *GO_EXIT);
             self.names.push(name);
         }
         id

@@ -116,6 +116,7 @@ impl FlameTree {
     /// Builds one tree of two aggregates. Frames with the same name and caller share a node.
     pub fn compare(new: FlameStacks<'_>, old: FlameStacks<'_>, per: NormalizeBy, edits: &[Edit]) -> Self {
         let (mut namer, mut trie) = (Namer::new(edits), Trie::default());
+        namer.align(new.data, old.data);
         let now = namer.add(new.data, new.aggregate, &mut trie);
         let then = namer.add(old.data, old.aggregate, &mut trie);
         let seconds = (old.side.seconds, new.side.seconds);

@@ -114,6 +114,33 @@ fn a_tree_says_what_it_is_compared_with() {
     assert!(!one_stack(&stack[..]).is_empty());
 }
 
+/// Go leaves `runtime.goexit` out of its profiles: no frame of a recording had a partner in them.
+#[test]
+fn recordings_and_profiles_of_go_begin_alike() {
+    let stacks = |functions: &[&str]| {
+        let mut staged = Staged::default();
+        staged.comm(1, 1, true, "app");
+        staged.sample(1, 1, functions, 5);
+        staged
+    };
+    let exited = stacks(&["runtime.goexit", "runtime.main", "main.main"]);
+    let own = stacks(&["runtime.main", "main.main"]);
+    let other = stacks(&["main", "work"]);
+    let compare = |new: &Staged, old: &Staged| {
+        let (now, then) = (new.fold(), old.fold());
+        let side = DiffSide { total: Acc { samples: 1, period: 5 }, seconds: 1.0, ..DiffSide::default() };
+        let new = FlameStacks { data: new.data(), aggregate: &now, side };
+        let old = FlameStacks { data: old.data(), aggregate: &then, side };
+        let tree = FlameTree::compare(new, old, NormalizeBy::Total, &[]);
+        (1..tree.len() as u32).map(|node| of_node(&tree, node).0).collect::<Vec<_>>()
+    };
+    for (new, old) in [(&exited, &own), (&own, &exited)] {
+        assert_eq!(compare(new, old), ["app", "runtime.main", "main.main"]);
+    }
+    assert_eq!(compare(&exited, &exited), ["app", "runtime.goexit", "runtime.main", "main.main"]);
+    assert_eq!(compare(&exited, &other), ["app", "runtime.goexit", "runtime.main", "main.main", "main", "work"]);
+}
+
 /// A stack of a process, by indexes into [`STACKS`] and [`COMMS`], and its weight.
 type One = (usize, usize, u64);
 /// Text and DSO of each frame, root first.

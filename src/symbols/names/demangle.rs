@@ -1,4 +1,5 @@
-//! Demangles names: Rust (v0 and legacy, without the hash) and C++. Other names stay unchanged.
+//! Demangles names: Rust (v0 and legacy, without the hash), C++, and Go's calling conventions. Other names stay
+//! unchanged.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -16,6 +17,9 @@ const MAX: usize = 4096;
 pub(crate) const MAX_SHOWN: usize = 4 * MAX;
 /// The limit of demangled parts of one C++ name: parts without letters double, too.
 const MAX_PARTS: usize = 1 << 16;
+/// Suffixes of functions with two calling conventions in the symbols of Go programs (cmd/link, mangleABIName). Go's
+/// table of functions, its profiles and its stack traces lack them.
+const GO_ABIS: [&str; 2] = [".abi0", ".abiinternal"];
 
 /// The form of readable names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,8 +58,13 @@ pub(crate) fn demangle(raw: &[u8], form: NameForm) -> String {
     match name {
         Some(name) if form == NameForm::Short => without_arguments(&name) + rest,
         Some(name) => name + rest,
-        None => text.into_owned(),
+        None => without_go_abi(&text).to_owned(),
     }
+}
+
+/// Returns a Go function's name without its calling convention.
+pub(crate) fn without_go_abi(name: &str) -> &str {
+    GO_ABIS.iter().find_map(|suffix| name.strip_suffix(suffix)).unwrap_or(name)
 }
 
 pub(crate) fn is_mangled(raw: &[u8]) -> bool {

@@ -92,6 +92,10 @@ fn each_language() {
         ("_ZTh", "_ZTh"),
         ("_ZTcv0_", "_ZTcv0_"),
         ("memcpy@plt", "memcpy@plt"),
+        // The same functions in Go's own profiles.
+        ("runtime.goexit.abi0", "runtime.goexit"),
+        ("runtime.memmove.abiinternal", "runtime.memmove"),
+        ("main.abi0x", "main.abi0x"),
         ("__pfx_schedule", "__pfx_schedule"),
     ] {
         assert_eq!(demangle(raw.as_bytes(), NameForm::Plain), want);
@@ -107,6 +111,7 @@ fn short_plain_full_and_raw() {
     assert_eq!(of(NameForm::Plain), "shop::Engine<int>::step");
     assert_eq!(of(NameForm::Full), "shop::Engine<int>::step(int, float)");
     assert_eq!(of(NameForm::Raw).as_bytes(), raw);
+    assert_eq!(demangle(b"runtime.goexit.abi0", NameForm::Raw), "runtime.goexit.abi0");
     for (name, want) in [
         ("<ledger::Book<u32> as ledger::Post>::post", "<ledger::Book<…> as ledger::Post>::post"),
         ("std::map<int, std::vector<char>>::find", "std::map<…>::find"),

@@ -45,6 +45,9 @@ pub struct Info {
     pub states: Vec<EventState>,
     /// Whether call chains are recorded.
     pub chains: bool,
+    /// Whether frames have names instead of addresses: a text or another tool's profile, which does not tell how its
+    /// call chains were recorded.
+    pub is_named: bool,
     /// The start of the session in its clock; 0 to use the first record's.
     pub start: u64,
     /// The number of sampled CPUs, for the expected number of samples.

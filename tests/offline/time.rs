@@ -295,6 +295,19 @@ fn zooming_in_and_out_of_time() {
     assert_eq!(heat(&h).sum(0..usize::MAX), all, "a column of a year does not have all samples");
 }
 
+/// Every profile showed frame pointers, which no text or other tool has named.
+#[test]
+fn profiles_of_other_tools_do_not_name_a_way_of_unwinding() {
+    for file in
+        ["imported/go-cpu.pprof", "imported/node.cpuprofile", "corpus/fp-spin.folded", "corpus/overwrite.script.txt"]
+    {
+        let text = Harness::open(file, "kallsyms", 120, 12).text();
+        assert!(text.contains(" samples  lost ") && !text.contains("-g "), "{text}"); // words: ok
+    }
+    let recorded = Harness::open("fp-sysmix.data", "kallsyms", 120, 12).text();
+    assert!(recorded.contains("-g fp"), "{recorded}");
+}
+
 #[test]
 fn recordings_without_time_without_samples_or_out_of_order() {
     let told = |file: &str| Harness::open(file, "kallsyms", 90, 12).keys("3").text();

@@ -159,6 +159,7 @@ impl ImportedSource {
         profile.finish();
         let format = profile.labels.finish();
         let info = Info {
+            is_named: true,
             target: name.clone(),
             events: profile.events.clone(),
             facts: std::mem::take(&mut profile.facts),

@@ -170,7 +170,7 @@ impl TextSource {
     /// Returns a source; `size` is that of the whole text, 0 when unknown.
     pub fn new(name: String, format: TextFormat, reader: Box<dyn BufRead + Send>, size: u64) -> Self {
         let mut source = Self {
-            info: Info { target: name.clone(), ..Info::new(Origin::Recorded) },
+            info: Info { is_named: true, target: name.clone(), ..Info::new(Origin::Recorded) },
             name,
             format,
             reader,

@@ -92,7 +92,8 @@ fn pieces(model: &Model, theme: &Theme) -> Vec<Piece> {
         let told = recorder::way(&model.context.info.hosts.first().machine, model.selection.event);
         told.or_else(|| model.recorded_event().map(|event| CallGraph::of(&event.attr))).unwrap_or(CallGraph::Fp)
     };
-    let way = running.or_else(|| model.context.info.chains.then(recorded)).filter(|way| way.is_on());
+    let is_known = model.context.info.chains && !model.context.info.is_named;
+    let way = running.or_else(|| is_known.then(recorded)).filter(|way| way.is_on());
     let languages = answer.walked.iter().flat_map(|walked| walked.interpreted.languages());
     let languages: String = languages.map(|language| format!("+{}", language.name())).collect();
     let chains = way.map_or_else(String::new, |way| format!("-g {}{languages}", way.spelling()));

@@ -132,7 +132,7 @@ fn pieces(model: &Model, theme: &Theme) -> Vec<Piece> {
         out.add(model.age_shown().unwrap_or_default(), theme.text, 10);
         // Without a known time span, the number of samples is less meaningful.
         let weight = if retention.is_some() { 7 } else { 12 };
-        out.add_changing(counted(answer.view.shown.samples, "sample"), theme.text, weight, "999,999 samples");
+        out.add_changing(model.counted_samples(answer.view.shown), theme.text, weight, "999,999 samples");
     }
     out.add(retention.map_or_else(String::new, |kept| format!("retention {}", clock(kept))), theme.dim, 12);
     let (lost, share) = answer.ledger.lost_samples();

@@ -3,7 +3,9 @@
 use ratatui::layout::Rect;
 
 use crate::engine::Request;
-use crate::perfdata::EventDesc;
+use crate::lang::counted;
+use crate::perfdata::{EventDesc, SampleCount};
+use crate::profile::Acc;
 use crate::query::answer::EventInfo;
 use crate::query::rows::top_table::TopField;
 use crate::query::{Age, TopLine};
@@ -131,6 +133,22 @@ impl Model {
     /// Returns the displayed event as recorded.
     pub(crate) fn recorded_event(&self) -> Option<&EventDesc> {
         self.context.info.events.get(self.selection.event)
+    }
+
+    /// Returns the number of samples of a weight and their noun. Other tools store samples of one stack as their sum; if
+    /// the period of one is unknown, the stored stacks are counted.
+    pub(crate) fn samples_of(&self, weight: Acc) -> (u64, &'static str) {
+        match self.recorded_event().map(EventDesc::sample_count).unwrap_or_default() {
+            SampleCount::One => (weight.samples, "sample"),
+            SampleCount::PerPeriod(period) => (weight.period / period.max(1), "sample"),
+            SampleCount::Unknown => (weight.samples, "stack"),
+        }
+    }
+
+    /// Returns it as text.
+    pub(crate) fn counted_samples(&self, weight: Acc) -> String {
+        let (n, noun) = self.samples_of(weight);
+        counted(n, noun)
     }
 
     pub(crate) fn area(&self) -> Rect {

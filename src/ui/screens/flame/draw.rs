@@ -31,7 +31,7 @@ pub(crate) fn draw(model: &Model, view: &FlameState, on: &mut Canvas<'_>) {
         on.put(2, 1, "building the graph…", on.theme.dim);
         return;
     };
-    head(view, &flame, on);
+    head(model, view, &flame, on);
     legend(model, view, &flame, on);
     let place = graph(on.area);
     if flame.blocks.is_empty() {
@@ -61,7 +61,7 @@ pub(crate) fn draw(model: &Model, view: &FlameState, on: &mut Canvas<'_>) {
 }
 
 /// Draws the path to the zoomed frame, and the drawn share.
-fn head(view: &FlameState, flame: &Flame, on: &mut Canvas<'_>) {
+fn head(model: &Model, view: &FlameState, flame: &Flame, on: &mut Canvas<'_>) {
     let mut path: Vec<String> = vec!["all".into()];
     path.extend(flame.zoom.iter().map(|n| clean(n).into_owned()));
     let words = view.edits_as_commands();
@@ -69,7 +69,7 @@ fn head(view: &FlameState, flame: &Flame, on: &mut Canvas<'_>) {
     let hidden = view.hidden_rows(flame, graph(on.area).height);
     let hidden = hidden.map_or_else(String::new, |(rows, sign)| format!("{sign} {}  ", counted(rows.into(), "row")));
     let taken = width(&path.join(" › ")) + width(&edits) + width(&hidden) + 4;
-    let right = format!("{hidden}{}{edits}", drawn(flame, usize::from(on.area.width).saturating_sub(taken)));
+    let right = format!("{hidden}{}{edits}", drawn(model, flame, usize::from(on.area.width).saturating_sub(taken)));
     let room = usize::from(on.area.width).saturating_sub(width(&right) + 4);
     // The end of a path is more informative than its start.
     let mut text = path.join(" › ");
@@ -135,13 +135,13 @@ fn cold(model: &Model) -> bool {
 }
 
 /// Describes the drawn share, as detailed as there is room.
-fn drawn(flame: &Flame, room: usize) -> String {
+fn drawn(model: &Model, flame: &Flame, room: usize) -> String {
     if flame.total.is_zero() {
         return String::new();
     }
     let short = format!("drawn {}", percent(flame.drawn));
     let named = format!("{short}, {} to the function", percent(flame.named));
-    let whole = format!("{named}, of {}", counted(flame.zoomed.new.samples, "sample"));
+    let whole = format!("{named}, of {}", model.counted_samples(flame.zoomed.new));
     [whole, named].into_iter().find(|text| width(text) <= room).unwrap_or(short)
 }
 
@@ -397,7 +397,7 @@ fn details_text(model: &Model, view: &FlameState, flame: &Flame) -> Option<Strin
             "{}{of}, each too narrow to draw: {} of all, {}; ⏎ on their caller makes room",
             counted(block.pooled as u64, "function"),
             percent(model.context.answer.view.displayed(block.total.percent_of(&flame.total))),
-            counted(block.total.new.samples, "sample")
+            model.counted_samples(block.total.new)
         ));
     }
     if cold(model) {
@@ -409,7 +409,7 @@ fn details_text(model: &Model, view: &FlameState, flame: &Flame) -> Option<Strin
             duration(block.total.new.period),
             duration(block.total.old.period),
             percent(100.0 * both as f64 / all as f64),
-            counted(block.total.new.samples, "sample"),
+            model.counted_samples(block.total.new),
             counted(block.total.old.samples, "wait")
         );
         return Some(named(block, &figures, room));
@@ -430,7 +430,7 @@ fn details_text(model: &Model, view: &FlameState, flame: &Flame) -> Option<Strin
         all(&block.own),
         part(&block.parent, "parent"),
         part(&flame.zoomed, "zoom"),
-        counted(block.total.new.samples, "sample")
+        model.counted_samples(block.total.new)
     );
     Some(named(block, &figures, room))
 }

@@ -1,6 +1,5 @@
 //! The line below the table: the search, or details of the row under the cursor.
 
-use crate::lang::counted;
 use crate::panel::function_name::fit_function;
 use crate::panel::text::{clean, fit, fit_end, width};
 use crate::panel::unit::{percent, thousands};
@@ -49,10 +48,9 @@ fn place(model: &Model) -> String {
 
 fn line_details(model: &Model, room: usize) -> Option<String> {
     let line = model.top.line(&model.context.answer)?;
-    let own = format!("self {} ({})", percent(line.own_percent), thousands(line.own.samples));
-    let total = format!("total {} ({})", percent(line.children_percent), counted(line.children.samples, "sample"));
-    let here =
-        format!("{} ({}) on this path", percent(line.children_percent), counted(line.children.samples, "sample"));
+    let own = format!("self {} ({})", percent(line.own_percent), thousands(model.samples_of(line.own).0));
+    let total = format!("total {} ({})", percent(line.children_percent), model.counted_samples(line.children));
+    let here = format!("{} ({}) on this path", percent(line.children_percent), model.counted_samples(line.children));
     // In order of importance: position, name, figures, problems, file.
     let place = place(model);
     let room = room.saturating_sub(width(&place) + 2);

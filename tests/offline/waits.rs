@@ -30,6 +30,13 @@ const SEND: &[&str] = &[
     "sock_def_readable_[k]",
     "try_to_wake_up_[k]",
 ];
+const MESSAGE: &[&str] = &["main", "ask", "do_syscall_64_[k]", "do_msgsnd_[k]", "wake_up_q_[k]", "try_to_wake_up_[k]"];
+const CHANGE: &[&str] =
+    &["main", "store", "__x64_sys_write_[k]", "fsnotify_[k]", "fsnotify_insert_event_[k]", "try_to_wake_up_[k]"];
+const KILL: &[&str] =
+    &["main", "reload", "__x64_sys_kill_[k]", "do_send_sig_info_[k]", "complete_signal_[k]", "try_to_wake_up_[k]"];
+const CHILD_ENDS: &[&str] =
+    &["main", "exit", "do_exit_[k]", "do_notify_parent_[k]", "complete_signal_[k]", "try_to_wake_up_[k]"];
 const TIMER: &[&str] =
     &["main", "spin", "asm_sysvec_apic_timer_interrupt_[k]", "hrtimer_interrupt_[k]", "hrtimer_wakeup_[k]"];
 const EXIT: &[&str] =
@@ -154,6 +161,11 @@ fn what_ends_a_wait_decides() {
         assert_eq!(by(WORKER, SOFTIRQ, PACKET), is("network softirq", WORK));
         assert_eq!(by(CLIENT, SOFTIRQ, LOOPBACK), is("client", WORK));
         assert_eq!(by(CLIENT, 0, SEND), is("client", WORK));
+        for passes in [MESSAGE, CHANGE, KILL] {
+            assert_eq!(by(CLIENT, 0, passes), is("client", WORK), "{passes:?}");
+            assert_eq!(by(WORKER, 0, passes), is("worker", EACH_OTHER), "{passes:?}");
+        }
+        assert_eq!(by(CLIENT, 0, CHILD_ENDS), is("client", HELD));
         assert_eq!(by(CLIENT, 0, UNLOCK), is("client", HELD));
         assert_eq!(by(WORKER, 0, UNLOCK), is("worker", EACH_OTHER));
         assert_eq!(by(WORKER, 0, SEND), is("worker", EACH_OTHER));

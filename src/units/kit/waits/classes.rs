@@ -5,7 +5,7 @@
 use crate::session::BlockedThread;
 
 use crate::units::kit::waits::sched::state;
-use crate::units::kit::waits::wakers::Cause;
+use crate::units::kit::waits::wakers::{Cause, Passes};
 
 /// The state in which a thread leaves its CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -50,6 +50,8 @@ pub(crate) enum WaitEnd {
     Timer,
     /// Data or a connection from outside of the program.
     Message,
+    /// A signal from another program. Like a timer, it also ends waits that the thread resumes.
+    Signal,
     /// A thread of the same program.
     OwnProgram,
     /// A disk, another program without a message, or an unknown cause.
@@ -61,7 +63,8 @@ impl WaitEnd {
     pub(crate) fn of(cause: Cause, is_own: bool) -> Self {
         match cause {
             Cause::Task { .. } if is_own => Self::OwnProgram,
-            Cause::Task { sends: true, .. } | Cause::Network { sends: true } => Self::Message,
+            Cause::Task { passes: Passes::Message, .. } | Cause::Network { sends: true } => Self::Message,
+            Cause::Task { passes: Passes::Signal, .. } => Self::Signal,
             Cause::Timer => Self::Timer,
             Cause::Unrecorded | Cause::Exit => Self::Open,
             Cause::Task { .. }
@@ -102,8 +105,8 @@ pub(crate) struct WaitPlace {
 }
 
 impl WaitClass {
-    /// Classifies a wait. A timer may end a wait for a lock that the thread resumes at once, and an open wait may be
-    /// one for a lock: if the program itself ended such a wait, or a broken stack hides the place, neither is idle.
+    /// Classifies a wait. A timer or a signal may end a wait for a lock that the thread resumes at once, and an open wait
+    /// may be one for a lock: if the program itself ended such a wait, or a broken stack hides the place, neither is idle.
     /// This excludes sleeps that only the thread's own timer ends: the kernel knows their place without callers.
     pub(crate) fn of(sleep: Sleep, is_of_kernel: bool, end: WaitEnd, place: WaitPlace) -> Self {
         let each_other = if place.is_broken { Self::Broken } else { Self::EachOther };
@@ -114,12 +117,12 @@ impl WaitClass {
             (Sleep::Interruptible, _) if is_of_kernel => Self::Work,
             (Sleep::Interruptible, _) if place.is_idle_worker => Self::Work,
             (Sleep::Interruptible, WaitEnd::OwnProgram) => each_other,
-            (Sleep::Interruptible, WaitEnd::Open | WaitEnd::Timer) if place.is_of_timer => Self::Work,
-            (Sleep::Interruptible, WaitEnd::Open | WaitEnd::Timer) if place.is_broken || place.has_own_wakers => {
-                each_other
-            }
-            (Sleep::Interruptible, WaitEnd::Open | WaitEnd::Timer | WaitEnd::Message) => Self::Work,
+            (Sleep::Interruptible, WaitEnd::Message) => Self::Work,
             (Sleep::Interruptible, WaitEnd::Other) => Self::Held,
+            (Sleep::Interruptible, WaitEnd::Open | WaitEnd::Timer | WaitEnd::Signal) => {
+                let may_concern = !place.is_of_timer && (place.is_broken || place.has_own_wakers);
+                if may_concern { each_other } else { Self::Work }
+            }
         }
     }
 
@@ -151,7 +154,7 @@ mod tests {
 
     #[test]
     fn what_comes_from_outside_is_work() {
-        for end in [WaitEnd::Open, WaitEnd::Timer, WaitEnd::Message] {
+        for end in [WaitEnd::Open, WaitEnd::Timer, WaitEnd::Message, WaitEnd::Signal] {
             assert_eq!(class(S, end, ALONE), WaitClass::Work, "{end:?}");
         }
         assert_eq!(class(S, WaitEnd::Message, SHARED), WaitClass::Work);
@@ -163,6 +166,7 @@ mod tests {
         assert_eq!(class(S, WaitEnd::OwnProgram, ALONE), WaitClass::EachOther);
         // A thread with a lock's timeout resumes the wait: CPython's take_gil, PostgreSQL's deadlock check.
         assert_eq!(class(S, WaitEnd::Timer, SHARED), WaitClass::EachOther);
+        assert_eq!(class(S, WaitEnd::Signal, SHARED), WaitClass::EachOther);
         assert_eq!(class(S, WaitEnd::Open, SHARED), WaitClass::EachOther);
     }
 
@@ -221,12 +225,14 @@ mod tests {
 
     #[test]
     fn a_waker_is_who_caused_it() {
-        let task = |sends| Cause::Task { thread: ThreadKey::of_row(7), sends };
+        let task = |passes| Cause::Task { thread: ThreadKey::of_row(7), passes };
         for (cause, is_own, end) in [
-            (task(true), true, WaitEnd::OwnProgram),
-            (task(false), true, WaitEnd::OwnProgram),
-            (task(true), false, WaitEnd::Message),
-            (task(false), false, WaitEnd::Other),
+            (task(Passes::Message), true, WaitEnd::OwnProgram),
+            (task(Passes::Nothing), true, WaitEnd::OwnProgram),
+            (task(Passes::Signal), true, WaitEnd::OwnProgram),
+            (task(Passes::Message), false, WaitEnd::Message),
+            (task(Passes::Signal), false, WaitEnd::Signal),
+            (task(Passes::Nothing), false, WaitEnd::Other),
             (Cause::Network { sends: true }, true, WaitEnd::Message),
             (Cause::Network { sends: false }, true, WaitEnd::Other),
             (Cause::Timer, true, WaitEnd::Timer),

@@ -135,8 +135,8 @@ impl WakerReader {
 /// The cause of a wakeup, from the waker and its stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Cause {
-    /// A thread; `sends` if it passed data or a connection on.
-    Task { thread: ThreadKey, sends: bool },
+    /// A thread, and what it passed on.
+    Task { thread: ThreadKey, passes: Passes },
     /// A disk request completed.
     Disk(Option<u32>),
     /// A timer expired.
@@ -155,11 +155,23 @@ pub(crate) enum Cause {
     Unrecorded,
 }
 
+/// The thing that a thread passes to the one that it wakes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Passes {
+    /// A lock, room in a buffer, or its own end.
+    #[default]
+    Nothing,
+    /// Data, a request, an event or a connection.
+    Message,
+    /// A signal, which ends any wait.
+    Signal,
+}
+
 /// Facts from the kernel part of a waker's stack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct WakePath {
     source: Option<Source>,
-    sends: bool,
+    passes: Passes,
     /// Whether a new connection arrived.
     connects: bool,
     exits: bool,
@@ -215,7 +227,21 @@ const SENDS: &[&str] = &[
     "anon_pipe_write",
     "eventfd_write",
     "n_tty_receive_buf_common",
+    // Message queues of System V and POSIX.
+    "do_msgsnd",
+    "do_mq_timedsend",
+    // Changes of files, for inotify and fanotify; of files in sysfs and cgroups, for poll.
+    "fsnotify_insert_event",
+    "fsnotify_add_event",
+    "kernfs_notify_workfn",
+    // Requests to a file system in user space.
+    "fuse_dev_queue_req",
+    "fuse_uring_queue_fuse_req",
+    "queue_request_and_unlock",
 ];
+
+/// Functions that send a signal on behalf of a thread. The kernel reports the end of a child by others.
+const SIGNALS: &[&str] = &["do_send_sig_info"];
 
 /// Functions that pass a new connection to the thread that accepts it.
 const CONNECTS: &[&str] = &["unix_stream_connect", "tcp_child_process", "tcp_conn_request", "vsock_connect"];
@@ -244,8 +270,14 @@ impl WakePath {
         });
         let makes_room = first(MAKES_ROOM).is_some();
         let sends = matches!(source, Some(Source::Network { .. })) || first(SENDS).is_some();
+        let passes = match () {
+            () if makes_room => Passes::Nothing,
+            () if sends => Passes::Message,
+            () if first(SIGNALS).is_some() => Passes::Signal,
+            () => Passes::Nothing,
+        };
         let connects = first(CONNECTS).is_some();
-        Self { source, sends: sends && !makes_room, connects, exits: first(EXITS).is_some() }
+        Self { source, passes, connects, exits: first(EXITS).is_some() }
     }
 }
 
@@ -282,16 +314,16 @@ impl WakerStacks {
 fn cause(waker: TaskWaker, path: WakePath) -> Cause {
     let disk = match waker {
         TaskWaker::Task(_) if path.exits => return Cause::Exit,
-        TaskWaker::Task(thread) => return Cause::Task { thread, sends: path.sends },
+        TaskWaker::Task(thread) => return Cause::Task { thread, passes: path.passes },
         TaskWaker::Untold => return Cause::Untold,
         TaskWaker::Unrecorded => return Cause::Unrecorded,
         TaskWaker::Softirq { disk, .. } | TaskWaker::Interrupt { disk } => disk,
     };
     match (path.source, waker) {
         (Some(Source::Network { local: true }), TaskWaker::Softirq { on, .. }) => {
-            Cause::Task { thread: on, sends: path.sends }
+            Cause::Task { thread: on, passes: path.passes }
         }
-        (Some(Source::Network { .. }), _) => Cause::Network { sends: path.sends },
+        (Some(Source::Network { .. }), _) => Cause::Network { sends: path.passes == Passes::Message },
         (Some(Source::Timer), _) => Cause::Timer,
         (Some(Source::Disk), _) => Cause::Disk(disk),
         (Some(Source::OtherCpu), _) => Cause::OtherCpu,
@@ -301,84 +333,4 @@ fn cause(waker: TaskWaker, path: WakePath) -> Cause {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::session::DsoKind;
-
-    const SEVEN: ThreadKey = ThreadKey::of_row(7);
-
-    /// Parses frames, innermost first; kernel functions end in `_[k]`.
-    fn path(stack: &str) -> WakePath {
-        let name = |word: &str| {
-            let (text, kind) = word.strip_suffix("_[k]").map_or((word, DsoKind::File), |text| (text, DsoKind::Kernel));
-            FrameName { text: text.into(), kind, dso: "".into() }
-        };
-        WakePath::of(&stack.rsplit(" < ").map(name).collect::<Vec<_>>())
-    }
-
-    const TIMER: &str = "try_to_wake_up_[k] < hrtimer_wakeup_[k] < __hrtimer_run_queues_[k] < hrtimer_interrupt_[k] < \
-                         asm_sysvec_apic_timer_interrupt_[k] < net_rx_action < main";
-    const VDA: &str = "try_to_wake_up_[k] < complete_[k] < blk_update_request_[k] < blk_mq_end_request_[k] < \
-                       blk_done_softirq_[k] < handle_softirqs_[k] < __irq_exit_rcu_[k] < common_interrupt_[k] < main";
-    const NIC: &str = "sock_def_readable_[k] < tcp_rcv_established_[k] < __napi_poll_[k] < net_rx_action_[k] < \
-                       handle_softirqs_[k] < __irq_exit_rcu_[k] < common_interrupt_[k] < spin";
-    const LOOPBACK: &str = "sock_def_readable_[k] < tcp_rcv_established_[k] < process_backlog_[k] < __napi_poll_[k] < \
-                            net_rx_action_[k] < handle_softirqs_[k] < do_softirq.part.0_[k] < __local_bh_enable_ip_[k] \
-                            < tcp_sendmsg_[k] < __x64_sys_sendto_[k] < send < main";
-    const BACKLOG_IRQ: &str = "sock_def_readable_[k] < process_backlog_[k] < __napi_poll_[k] < net_rx_action_[k] < \
-                               handle_softirqs_[k] < __irq_exit_rcu_[k] < sysvec_call_function_single_[k] < spin";
-
-    #[test]
-    fn the_task_that_is_interrupted_is_never_the_waker() {
-        let (irq, softirq) = (TaskWaker::Interrupt { disk: None }, TaskWaker::Softirq { on: SEVEN, disk: None });
-        assert_eq!(cause(irq, path(TIMER)), Cause::Timer);
-        assert_eq!(cause(TaskWaker::Softirq { on: SEVEN, disk: Some(9) }, path(VDA)), Cause::Disk(Some(9)));
-        assert_eq!(cause(softirq, path(VDA)), Cause::Disk(None));
-        assert_eq!(cause(softirq, path(NIC)), Cause::Network { sends: true });
-        assert_eq!(cause(softirq, path(BACKLOG_IRQ)), Cause::Network { sends: true }, "of another thread");
-        let acknowledged = NIC.replace("sock_def_readable", "sk_stream_write_space");
-        assert_eq!(cause(softirq, path(&acknowledged)), Cause::Network { sends: false });
-        // Without symbols, flags and completions still determine the cause.
-        for (waker, expected) in [
-            (irq, Cause::Context(WakeContext::Irq)),
-            (softirq, Cause::Context(WakeContext::Softirq)),
-            (TaskWaker::Interrupt { disk: Some(9) }, Cause::Disk(Some(9))),
-        ] {
-            assert_eq!(cause(waker, path("0xffffffff81000000_[k] < spin")), expected);
-        }
-        let pending = "sched_ttwu_pending_[k] < __flush_smp_call_function_queue_[k] < spin";
-        assert_eq!(cause(irq, path(pending)), Cause::OtherCpu);
-        // A timer that expires right after a disk request is not a disk interrupt.
-        assert_eq!(cause(TaskWaker::Interrupt { disk: Some(9) }, path(TIMER)), Cause::Timer);
-    }
-
-    #[test]
-    fn a_thread_that_sends_over_loopback_is_the_waker() {
-        let softirq = TaskWaker::Softirq { on: SEVEN, disk: None };
-        assert_eq!(cause(softirq, path(LOOPBACK)), Cause::Task { thread: SEVEN, sends: true });
-        let send = "try_to_wake_up_[k] < sock_def_readable_[k] < unix_stream_sendmsg_[k] < send < main";
-        assert_eq!(cause(TaskWaker::Task(SEVEN), path(send)), Cause::Task { thread: SEVEN, sends: true });
-        let unlock = "try_to_wake_up_[k] < wake_up_q_[k] < futex_wake_[k] < pthread_mutex_unlock < main";
-        assert_eq!(cause(TaskWaker::Task(SEVEN), path(unlock)), Cause::Task { thread: SEVEN, sends: false });
-        let read = "try_to_wake_up_[k] < anon_pipe_read_[k] < read < main";
-        assert_eq!(
-            cause(TaskWaker::Task(SEVEN), path(read)),
-            Cause::Task { thread: SEVEN, sends: false },
-            "its writer had no room"
-        );
-        let exit = "try_to_wake_up_[k] < zap_other_threads_[k] < do_group_exit_[k] < __x64_sys_exit_group_[k] < _exit";
-        assert_eq!(cause(TaskWaker::Task(SEVEN), path(exit)), Cause::Exit);
-        // The end of a thread wakes the one that joins it.
-        let join = "futex_wake_[k] < mm_release_[k] < do_exit_[k] < do_group_exit_[k] < __x64_sys_exit_group_[k]";
-        assert_eq!(cause(TaskWaker::Task(SEVEN), path(join)), Cause::Task { thread: SEVEN, sends: false });
-        // Functions of the program have no effect.
-        assert_eq!(
-            cause(TaskWaker::Task(SEVEN), path("futex_wake_[k] < zap_other_threads < main")),
-            Cause::Task { thread: SEVEN, sends: false }
-        );
-        assert_eq!(
-            cause(TaskWaker::Task(SEVEN), path("futex_wake_[k] < pipe_write < main")),
-            Cause::Task { thread: SEVEN, sends: false }
-        );
-    }
-}
+mod tests;

@@ -4,7 +4,7 @@ use crate::panel::stacks::FrameName;
 use crate::query::cpus::context::{AFTER_IRQ, IRQ, SOFTIRQ, is_system_vector};
 use crate::units::kit::waits::classes::{Sleep, WaitClass};
 use crate::units::kit::waits::sleep;
-use crate::units::kit::waits::wakers::Cause;
+use crate::units::kit::waits::wakers::{Cause, Passes};
 
 use crate::units::tasks::locks::lock_names::{self, LockName};
 
@@ -287,7 +287,7 @@ impl TimePart {
                 (Some(Cause::Disk(_)), _) => Self::Disk,
                 (_, WaitClass::Work) => Self::Work,
                 (Some(Cause::Network { .. }), _) => Self::Network,
-                (Some(Cause::Task { sends: true, .. }), _) => Self::Local,
+                (Some(Cause::Task { passes: Passes::Message, .. }), _) => Self::Local,
                 _ => Self::Other,
             },
         }
@@ -299,7 +299,7 @@ mod tests {
     use super::*;
     use crate::units::kit::ThreadKey;
 
-    const TASK: Option<Cause> = Some(Cause::Task { thread: ThreadKey::of_row(7), sends: true });
+    const TASK: Option<Cause> = Some(Cause::Task { thread: ThreadKey::of_row(7), passes: Passes::Message });
 
     #[test]
     fn a_part_follows_from_the_place_of_the_sleep() {

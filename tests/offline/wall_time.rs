@@ -208,6 +208,32 @@ fn a_short_life_is_a_short_wall_time() {
     assert_eq!(times(&panels, "victim", &columns), [10.0, 2.0, 0.0, 12.0]);
 }
 
+/// `perf record -p` records the switches of the process alone: a thread that follows it on a CPU leaves that unrecorded.
+#[test]
+fn a_recording_of_one_process_has_no_times_of_others() {
+    let mut stage = waits(&[]);
+    switch(&mut stage, 0, 0, (0, 0), 20);
+    leaves(&mut stage, 5 * MS, (20, 1), 30, &["main", "take", "pthread_mutex_lock", "__x64_sys_futex_[k]"]);
+    wake(&mut stage, 15 * MS, 10, 20, 0);
+    // It came to the CPU without a record, and wakes a thread of another process.
+    wake(&mut stage, 16 * MS, 20, 40, 1);
+    leaves(&mut stage, 25 * MS, (20, 0), 30, &["main"]);
+    leaves(&mut stage, 35 * MS, (20, 1), 10, &["main", "take", "pthread_mutex_lock", "__x64_sys_futex_[k]"]);
+    runs(&mut stage, 50 * MS, 10, true, &["main", "spin"]);
+    stage.until(55 * MS);
+    let panels = stage.panels();
+    let table = of(&panels, "Threads");
+    let mut comms: Vec<String> = (0..rows(table).ids.len()).map(|row| cell(table, row, "comm").text()).collect();
+    comms.sort_unstable();
+    assert_eq!(comms, ["hog", "victim"], "the hog has a sample");
+    let columns = ["unsampled_ns", "lock_ns", "unknown_ns", "wall_ns"];
+    assert_eq!(times(&panels, "victim", &columns), [5.0, 10.0 + 20.0, 20.0, 55.0]);
+    assert!(table.note.contains("2 threads left out: the recording has the switches of other threads only"));
+    for (parts, wall) in sums(table) {
+        assert_eq!(parts, wall);
+    }
+}
+
 /// The share of missed wake-ups is one of the sleeps: a program that forks does not lower it.
 #[test]
 fn new_threads_do_not_count_as_woken() {

@@ -68,6 +68,8 @@ struct Waits {
     /// Number of sleeps with and without a recorded wakeup. The start of a new thread ends no sleep.
     woken: u64,
     unwoken: u64,
+    /// Threads about which a recording of other threads has records.
+    foreign: u64,
     /// Whether only some CPUs count, so that the parts are not the whole time.
     is_of_cpus: bool,
     places: ByStack<SleepPlace>,

@@ -179,7 +179,8 @@ impl Waits {
         let rows = Rows { depth, more, is_folded: true, ..table };
         let dropped = note(self.times.dropped, "thread", "left out: more than can be kept");
         let unwoken = sched::note_unwoken(self.unwoken, self.woken, "those sleeps count until the thread runs");
-        let notes = [dropped, unwoken].into_iter().filter(|note| !note.is_empty()).collect::<Vec<_>>();
+        let foreign = note(self.foreign, "thread", "left out: the recording has the switches of other threads only");
+        let notes = [dropped, foreign, unwoken].into_iter().filter(|note| !note.is_empty()).collect::<Vec<_>>();
         Panel::new("Threads", Body::Tree(rows)).noted(notes.join("; "))
     }
 

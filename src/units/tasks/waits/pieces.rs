@@ -107,6 +107,9 @@ impl Waits {
             behind.entry(thread).or_default().push((runner, ns));
         }
         let mut threads: Vec<_> = self.times.all(at.now).collect();
+        let all = threads.len();
+        threads.retain(|(thread, time, _)| samples.contains_key(thread) || !self.times.is_foreign(time));
+        self.foreign = (all - threads.len()) as u64;
         threads.sort_unstable_by_key(|(thread, ..)| *thread);
         for (thread, time, wall) in threads {
             self.running(at, thread, (time.ran, time.runs), samples.remove(&thread).unwrap_or_default(), &mut pieces);

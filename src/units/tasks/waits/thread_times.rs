@@ -32,6 +32,8 @@ pub(super) struct ThreadTime {
     counts: bool,
     /// Whether only /proc shows it, some time after the first record: it may be younger.
     is_assumed: bool,
+    /// Whether it left a CPU in a record, or slept at the first one.
+    has_own: bool,
     pub(super) ran: u64,
     pub(super) waited: u64,
     pub(super) throttled: u64,
@@ -91,6 +93,8 @@ pub(super) struct ThreadTimes {
     /// Since when all records are known.
     whole_since: u64,
     has_lost: bool,
+    /// Whether switches are missing without a loss: the recording has those of some threads only.
+    is_partial: bool,
     /// Threads that were dropped.
     pub(super) dropped: u64,
 }
@@ -125,7 +129,7 @@ impl ThreadTimes {
         let thread = self.thread(key);
         if thread.doing == Doing::Unknown {
             thread.turn(Doing::Asleep, since.max(thread.since));
-            thread.is_assumed = is_new;
+            (thread.is_assumed, thread.has_own) = (is_new, true);
         }
     }
 
@@ -150,7 +154,7 @@ impl ThreadTimes {
             thread.ran += time.saturating_sub(from.max(start));
             thread.runs += 1;
         }
-        thread.counts = counts;
+        (thread.counts, thread.has_own) = (counts, true);
         match prev_state {
             bits if bits & (state::DEAD | state::ZOMBIE) != 0 => {
                 thread.end = Some(thread.end.unwrap_or_default().max(time));
@@ -210,12 +214,31 @@ impl ThreadTimes {
             self.leave(cpu, (prev, switch.prev_state), time, counts);
         }
         let before = self.current.insert(cpu, (next, time));
+        // The kernel may not record that a thread leaves the idle task.
+        if let Some((gone, since)) = before.filter(|(gone, _)| gone.tid != 0 && gone.tid != switch.prev) {
+            self.left_unrecorded(gone, since);
+        }
         let run = before.filter(|(thread, _)| *thread == prev);
         self.runs.add(cpu, run.map(|(thread, from)| CpuRun { thread, from, until: time }));
         if let Some(came) = comes.filter(|_| switch.next > 0) {
             let is_told = switch.prev_state != state::UNTOLD;
             self.come(cpu, next, time, (came, is_told), counts);
         }
+    }
+
+    /// A thread has left its CPU since it came there, without a record.
+    fn left_unrecorded(&mut self, key: ThreadKey, since: u64) {
+        self.is_partial = true;
+        if let Some(thread) = self.threads.get_mut(&key)
+            && (thread.doing, thread.since) == (Doing::Running, since)
+        {
+            thread.turn(Doing::Unknown, since);
+        }
+    }
+
+    /// Returns whether a recording of some threads has only records of others about this one.
+    pub(super) fn is_foreign(&self, thread: &ThreadTime) -> bool {
+        self.is_partial && !thread.has_own
     }
 
     /// Returns the thread that a CPU switched to last.
@@ -310,8 +333,8 @@ impl ThreadTimes {
         self.behind.clear();
         self.threads.retain(|_, thread| thread.end.is_none());
         for thread in self.threads.values_mut() {
-            let ThreadTime { begin, doing, since, counts, .. } = *thread;
-            *thread = ThreadTime { begin, doing, since, counts, ..ThreadTime::default() };
+            let ThreadTime { begin, doing, since, counts, has_own, .. } = *thread;
+            *thread = ThreadTime { begin, doing, since, counts, has_own, ..ThreadTime::default() };
         }
     }
 

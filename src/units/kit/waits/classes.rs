@@ -105,9 +105,10 @@ pub(crate) struct WaitPlace {
 }
 
 impl WaitClass {
-    /// Classifies a wait. A timer or a signal may end a wait for a lock that the thread resumes at once, and an open wait
-    /// may be one for a lock: if the program itself ended such a wait, or a broken stack hides the place, neither is idle.
-    /// This excludes sleeps that only the thread's own timer ends: the kernel knows their place without callers.
+    /// Classifies a wait. A timer or a signal may end a wait for a lock that the thread resumes at once, and an open
+    /// wait may be one for a lock: if the program itself ended such a wait, or a broken stack hides the place, neither
+    /// is idle. This excludes sleeps that only the thread's own timer ends: the kernel knows their place without
+    /// callers.
     pub(crate) fn of(sleep: Sleep, is_of_kernel: bool, end: WaitEnd, place: WaitPlace) -> Self {
         let each_other = if place.is_broken { Self::Broken } else { Self::EachOther };
         match (sleep, end) {

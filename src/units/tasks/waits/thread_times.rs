@@ -228,11 +228,11 @@ impl ThreadTimes {
 
     /// A thread has left its CPU since it came there, without a record.
     fn left_unrecorded(&mut self, key: ThreadKey, since: u64) {
-        self.is_partial = true;
-        if let Some(thread) = self.threads.get_mut(&key)
-            && (thread.doing, thread.since) == (Doing::Running, since)
-        {
+        // A thread that is not followed has no times.
+        let Some(thread) = self.threads.get_mut(&key) else { return };
+        if (thread.doing, thread.since) == (Doing::Running, since) {
             thread.turn(Doing::Unknown, since);
+            self.is_partial = true;
         }
     }
 

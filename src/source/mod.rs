@@ -21,7 +21,7 @@ use crate::symbols::SymbolOptions;
 use crate::symbols::door::TrustedUids;
 use crate::symbols::shipped::ShippedTables;
 
-use crate::event::{CallGraph, Event};
+use crate::event::{CallGraph, Event, Interpreters};
 pub use crate::event::{EventState, Rate, RunState, Summing};
 pub(crate) use crate::kernel::call_sums::call as decoded_call;
 pub use crate::kernel::call_sums::{CallSum, OpenCall, SumPolicy};
@@ -172,6 +172,8 @@ pub enum Control {
     Pause(bool),
     /// Changes the call graph mode.
     CallGraph(CallGraph),
+    /// Chooses the frames of interpreted languages.
+    Interpreters(Interpreters),
     /// Ends the source; its records stay.
     Stop,
 }

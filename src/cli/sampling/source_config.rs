@@ -195,7 +195,7 @@ pub(crate) fn config(s: &Sampling, rights: &Rights) -> anyhow::Result<LiveConfig
         cpus: s.cpus.as_deref().map(cpu_list).transpose()?,
         force: s.force,
         tables: tables_of(s.memory.unwrap_or(usize::MAX)),
-        interpreters: Interpreters::parse(&s.interp).map_err(usage)?,
+        interpreters: Interpreters::parse(&s.interp).map_err(|why| usage(format!("--interp {why}")))?,
         off_cpu_time: s.off_cpu_time && s.events.is_empty(),
         ..LiveConfig::default()
     })

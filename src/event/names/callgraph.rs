@@ -43,7 +43,37 @@ impl Interpreters {
             "both" => Ok(Self::Both),
             "only" => Ok(Self::Only),
             "off" => Ok(Self::Off),
-            _ => Err(format!("--interp {text}: expected auto, both, only or off")),
+            _ => Err(format!("{text}: expected auto, both, only or off")),
+        }
+    }
+
+    /// Returns the word of `--interp`.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Both => "both",
+            Self::Only => "only",
+            Self::Off => "off",
+        }
+    }
+
+    /// Returns what the frames are, to follow "from now on".
+    pub(crate) fn shown(self) -> &'static str {
+        match self {
+            Self::Auto => "functions of the language in place of the interpreter's frames",
+            Self::Both => "functions of the language, and the interpreter's frames",
+            Self::Only => "functions of the language only, without native frames",
+            Self::Off => "native frames only",
+        }
+    }
+
+    /// Returns the mode after this one, in the order of the key that cycles through them.
+    pub(crate) fn next(self) -> Self {
+        match self {
+            Self::Auto => Self::Both,
+            Self::Both => Self::Only,
+            Self::Only => Self::Off,
+            Self::Off => Self::Auto,
         }
     }
 }

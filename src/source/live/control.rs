@@ -1,7 +1,7 @@
 //! Changes of a running session: events are added and removed. Each change opens new events before it closes old ones.
 
 use crate::event::spec::LookupPaths;
-use crate::event::{CallGraph, Event, parse};
+use crate::event::{CallGraph, Event, Interpreters, parse};
 use crate::filter::capture;
 use crate::kernel::cpus;
 use crate::perfdata::MAX_EVENTS;
@@ -60,6 +60,7 @@ impl LiveSource {
             }
             Control::Share(shared) => self.share(shared),
             Control::CallGraph(way) => self.set_call_graph(*way),
+            Control::Interpreters(shown) => self.set_interpreters(*shown),
             Control::Stop => {
                 self.stopping = Some(EndReason::Stopped(String::new()));
                 Ok(String::new())
@@ -362,6 +363,19 @@ impl LiveSource {
         let mut batch = std::mem::take(&mut self.pending);
         self.drain(&mut batch);
         self.pending = batch;
+    }
+
+    /// Chooses the frames of interpreted languages in later samples.
+    fn set_interpreters(&mut self, shown: Interpreters) -> Result<String, String> {
+        let walks = self.attachment.walks.as_mut().filter(|walks| walks.is_by_tables());
+        if walks.is_none() && self.late_walks.is_none() {
+            return Err("only stacks by tables have functions of interpreters (:call-graph auto)".to_owned());
+        }
+        if walks.is_some_and(|walks| !walks.show_interpreted(shown)) {
+            return Err("this session did not look for interpreters; start it without --interp off".to_owned());
+        }
+        self.interpreters = shown;
+        Ok(format!("from now on: {}", shown.shown()))
     }
 
     /// Changes the call graph mode; if stacks are copied, replaces the rings by rings of another size.

@@ -22,6 +22,7 @@ use arc_swap::ArcSwap;
 use crossbeam_channel::{Receiver, bounded, unbounded};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::event::Interpreters;
 use crate::kernel::wakeup::WakeSignal;
 use crate::kernel::walk::{Asks, Mapping, ProcessEvent, Store, WalkEnds, Walker, lack};
 use crate::kernel::{self, ThreadPriority, procfs};
@@ -105,6 +106,8 @@ pub struct InterpretedFigures {
     pub(crate) functions: usize,
     /// The languages of these frames, as bits.
     pub(crate) languages: u8,
+    /// How frames are shown now.
+    pub(crate) shown: Interpreters,
 }
 
 impl InterpretedFigures {

@@ -2,7 +2,7 @@
 
 use ratatui::style::Style;
 
-use crate::event::CallGraph;
+use crate::event::{CallGraph, Interpreters};
 use crate::lang::counted;
 use crate::machine::sampler::CpuRow;
 use crate::panel::text::{clean, fit, fit_end, width};
@@ -12,6 +12,7 @@ use crate::session::Origin;
 use crate::session::machine::Ticks;
 use crate::session::recorder;
 use crate::source::Rate;
+use crate::symbols::spaces::InterpretedFigures;
 use crate::ui::input::commands::program;
 use crate::ui::input::{Command, shown};
 use crate::ui::screens::events::draw::describe_rate;
@@ -94,8 +95,7 @@ fn pieces(model: &Model, theme: &Theme) -> Vec<Piece> {
     };
     let is_known = model.context.info.chains && !model.context.info.is_named;
     let way = running.or_else(|| is_known.then(recorded)).filter(|way| way.is_on());
-    let languages = answer.walked.iter().flat_map(|walked| walked.interpreted.languages());
-    let languages: String = languages.map(|language| format!("+{}", language.name())).collect();
+    let languages = answer.walked.as_ref().map_or_else(String::new, |walked| languages(&walked.interpreted));
     let chains = way.map_or_else(String::new, |way| format!("-g {}{languages}", way.spelling()));
     out.add(event, theme.text, 13);
     if !samples_nothing && !is_wall {
@@ -166,6 +166,19 @@ const NAMES: usize = 24;
 const RATE: u8 = 6;
 /// The width from which parts have room for larger figures.
 const ROOMY: u16 = 60;
+
+/// Returns the languages whose functions are frames, and how they are shown if not by default.
+fn languages(interpreted: &InterpretedFigures) -> String {
+    let mut text: String = interpreted.languages().map(|language| format!("+{}", language.name())).collect();
+    match interpreted.shown {
+        Interpreters::Off => text.clear(),
+        shown @ (Interpreters::Both | Interpreters::Only) if !text.is_empty() => {
+            text.push_str(&format!(" ({})", shown.word()));
+        }
+        Interpreters::Auto | Interpreters::Both | Interpreters::Only => {}
+    }
+    text
+}
 
 /// Returns the machine's name, the names of a few, or their number.
 fn hosts(model: &Model) -> String {

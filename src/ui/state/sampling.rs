@@ -1,6 +1,6 @@
 //! Commands that change what a live session samples.
 
-use crate::event::{CPU_CLOCK, CallGraph, base_name};
+use crate::event::{CPU_CLOCK, CallGraph, Interpreters, base_name};
 use crate::filter::Filter;
 use crate::filter::capture::Subject;
 use crate::ingest::tracepoints;
@@ -92,6 +92,18 @@ impl Model {
             None => CallGraph::Dwarf(crate::event::callgraph::STACK),
         };
         self.control(Control::CallGraph(way));
+    }
+
+    /// Chooses the frames of interpreted languages. Without a name, takes the next mode.
+    pub(crate) fn show_interpreters(&mut self, shown: Option<String>) {
+        if self.context.info.origin == Origin::Recorded {
+            return self.say("the stacks of a recording cannot be changed; `record --interp` chooses their frames");
+        }
+        let now = self.context.answer.walked.as_ref().map(|walked| walked.interpreted.shown);
+        match shown.map_or_else(|| Ok(now.unwrap_or_default().next()), |text| Interpreters::parse(&text)) {
+            Ok(shown) => self.control(Control::Interpreters(shown)),
+            Err(why) => self.error(why),
+        }
     }
 }
 

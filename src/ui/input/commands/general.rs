@@ -110,6 +110,9 @@ commands! { SESSION "Session" {
     CALL_GRAPH "call-graph" ["U"] "unwind user stacks from DWARF copies, or as before"
         says "stack dwarf unwind broken frame-pointer"
         (Argument::named("auto|tables|fp|dwarf[,size]|lbr|none")) => Given(|app, way| app.model.call_graph(way));
+    INTERPRETERS "interp" ["alt-i"] "show functions of languages, their interpreter, or both"
+        says "python php ruby perl java node language frames native"
+        (Argument::named("auto|both|only|off")) => Given(|app, shown| app.model.show_interpreters(shown));
     PROBE "probe" ["ctrl-a"] "create a probe on a function or a static probe, and measure it"
         says "uprobe kprobe function malloc"
         (Argument::of("[-x file] function [args]", "probe", ArgumentKind::Text))

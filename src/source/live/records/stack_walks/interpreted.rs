@@ -39,6 +39,8 @@ type FunctionKey = (Language, String, String, u32);
 #[derive(Debug, Default)]
 pub(super) struct InterpretedFrames {
     shown: Interpreters,
+    /// Whether the kernel's program looks for interpreters.
+    is_followed: bool,
     /// The program that writes names; it forgets what was lost.
     program: Option<Arc<Program>>,
     /// The number of each function by its name, file and first line.
@@ -63,7 +65,21 @@ pub(super) struct InterpretedFrames {
 
 impl InterpretedFrames {
     pub(super) fn new(shown: Interpreters, program: Arc<Program>, machines: KnownRuntimes) -> Self {
-        Self { shown, program: Some(program), generated: GeneratedFrames::new(machines), ..Self::default() }
+        Self {
+            shown,
+            is_followed: shown != Interpreters::Off,
+            program: Some(program),
+            generated: GeneratedFrames::new(machines),
+            ..Self::default()
+        }
+    }
+
+    /// Chooses the frames of later walks. Returns whether walks have frames of interpreters at all.
+    pub(super) fn show(&mut self, shown: Interpreters) -> bool {
+        if self.is_followed {
+            self.shown = shown;
+        }
+        self.is_followed || shown == self.shown
     }
 
     /// Sets the layout and the values of the trailers of records until the next call.
@@ -121,6 +137,15 @@ impl InterpretedFrames {
                 WalkPart::Runtime(id) => (runtime, language) = (id, language_of(id)),
                 WalkPart::Names(function, name, file) => {
                     language.into_iter().for_each(|language| self.name(language, (runtime, function), name, file, out));
+                }
+                // These have no address. That of other code comes before its frame.
+                WalkPart::Frame(_) if self.shown == Interpreters::Off => {}
+                WalkPart::Generated(frame) if self.shown == Interpreters::Off => {
+                    if !frame.kind.has_address() {
+                        let address = frame.code.wrapping_add(frame.at.into());
+                        leaf.get_or_insert(address);
+                        frames.push(address);
+                    }
                 }
                 WalkPart::Frame(function) => {
                     let Some(language) = language else { continue };
@@ -181,7 +206,7 @@ impl InterpretedFrames {
     }
 
     pub(super) fn figures(&self) -> InterpretedFigures {
-        InterpretedFigures { functions: self.functions.len(), ..self.figures }
+        InterpretedFigures { functions: self.functions.len(), shown: self.shown, ..self.figures }
     }
 
     fn number(&self, runtime: u32, function: WalkedFunction) -> u32 {

@@ -163,6 +163,11 @@ impl StackWalks {
         if self.by_tables { attr::walks(event, common) } else { attr::copies(event, common) }
     }
 
+    /// Chooses the frames of interpreted languages from now on. Returns whether the program looks for interpreters.
+    pub(crate) fn show_interpreted(&mut self, shown: Interpreters) -> bool {
+        self.pairs.interpreted.show(shown)
+    }
+
     /// Prepares the walks of an event at its hook. If the kernel refuses it, the first error has a note.
     pub(crate) fn trace(&mut self, sys: &dyn Sys, hook: &Hook) -> Result<(), Option<String>> {
         if !self.by_tables {
@@ -269,7 +274,9 @@ impl StackWalks {
     pub(crate) fn tell(&mut self) -> Option<WalkFigures> {
         let interpreted = self.pairs.interpreted.figures();
         let now = WalkFigures { tables: self.tables.load_full(), ends: self.pairs.ends, interpreted };
-        let fresh = now.ends != self.told.ends || self.by_tables && !Arc::ptr_eq(&now.tables, &self.told.tables);
+        let fresh = now.ends != self.told.ends
+            || now.interpreted.shown != self.told.interpreted.shown
+            || self.by_tables && !Arc::ptr_eq(&now.tables, &self.told.tables);
         fresh.then(|| self.told.clone_from(&now))?;
         Some(now)
     }

@@ -2,13 +2,16 @@
 
 use super::super::pipeline::RecordPipeline;
 use super::*;
+use crate::event::Interpreters;
 use crate::kernel::attr::sample::{CALLCHAIN, CPU, IDENTIFIER, IP, PERIOD, TID, TIME};
 use crate::kernel::wakeup::WakeSignal;
+use crate::kernel::walk::Program;
 use crate::kernel::walk::runtime::WalkedFunction;
 use crate::record::interpreted::{Language, at_line};
 use crate::record::kinds::{WholeRecords, tests};
 use crate::record::sample::CONTEXT_KERNEL;
 use crate::symbols::languages::line_table::FunctionLines;
+use crate::symbols::languages::names::KnownRuntimes;
 use crate::symbols::spaces::process_events;
 
 const LAYOUT: Layout = Layout {
@@ -224,6 +227,32 @@ fn frames_that_a_whole_stack_has_left_belong_to_its_last_run() {
         let chains = start().read(0, &[walk, sampled(misc::USER, 0x10, 5, &[])]);
         assert_eq!(chains, [[&[CONTEXT_USER][..], chain].concat()], "{why:?}");
     }
+}
+
+#[test]
+fn the_frames_of_a_language_can_be_chosen_between_walks() {
+    const ID: u64 = 5 << 4 | Language::Python as u64;
+    let mut joined = start();
+    joined.walks.interpreted = InterpretedFrames::new(Interpreters::Auto, Program::staged(), KnownRuntimes::default());
+    // An extension, the interpreter, a function of the language, and what called the interpreter.
+    let words = [3 << 56 | ID, 0x8, 4 << 56 | 0x10, 1 << 56 | 0x1000, 0, 4 << 56 | 0x18, 0x20];
+    let walk = ended(5, WalkEnd::Complete, MIXED, &words);
+    let frame = Language::Python.address(0);
+    for (shown, chain) in [
+        (Interpreters::Auto, &[0x8, frame, 0x18, 0x20][..]),
+        (Interpreters::Both, &[0x8, 0x10, frame, 0x18, 0x20]),
+        (Interpreters::Only, &[frame]),
+        (Interpreters::Off, &[0x8, 0x10, 0x18, 0x20]),
+        (Interpreters::Auto, &[0x8, frame, 0x18, 0x20]),
+    ] {
+        assert!(joined.walks.interpreted.show(shown));
+        let chains = joined.read(0, &[walk.clone(), sampled(misc::USER, 0x8, 5, &[])]);
+        assert_eq!(chains, [[&[CONTEXT_USER][..], chain].concat()], "{shown:?}");
+        assert_eq!(joined.walks.interpreted.figures().shown, shown);
+    }
+    let off = InterpretedFrames::new(Interpreters::Off, Program::staged(), KnownRuntimes::default());
+    joined.walks.interpreted = off;
+    assert!(!joined.walks.interpreted.show(Interpreters::Auto) && joined.walks.interpreted.show(Interpreters::Off));
 }
 
 /// As in the function of exceptions, which no loop called.

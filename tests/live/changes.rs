@@ -1,7 +1,7 @@
 //! Changes of a live session: events are added, removed and modified on the real kernel, and each hit counts exactly
 //! once.
 
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use crate::common::process::{Running, Stops};
 use crate::common::{self, Nature, absent, allowed, has, program, skipped};
 use perfprof_tui::engine::{Engine, IntakeOptions, Notice, Options, Request};
 use perfprof_tui::event::spec::{LookupPaths, Rate};
-use perfprof_tui::event::{CallGraph, Event, parse};
+use perfprof_tui::event::{CallGraph, Event, Interpreters, parse};
 use perfprof_tui::filter::Filter;
 use perfprof_tui::kernel::limits::Rights;
 use perfprof_tui::kernel::sys::RealSys;
@@ -629,6 +629,46 @@ fn stacks_turn_to_tables_while_it_runs() {
         let answer = wait(&engine, "no callers", |a| a.view.total.samples > 300 && caller(a).unwrap_or(0) < 30);
         assert_eq!(answer.ledger.malformed, 0, "{:?}", answer.ledger);
     }
+    engine.stop();
+}
+
+/// The frames of interpreters are chosen while it runs, unless the session does not look for interpreters.
+#[test]
+fn frames_of_interpreters_are_chosen_while_it_runs() {
+    needs!(cfg!(target_arch = "x86_64"), allowed(), common::installed("python3"));
+    const SPIN: &str = "def spin():\n    while True:\n        sum(range(100))\nspin()\n";
+    let python = Running(Command::new("python3").args(["-c", SPIN]).spawn().expect("starts"));
+    let start = |interpreters| {
+        let events = parse("cpu-clock", &LookupPaths::system()).expect("parses");
+        let target = Target::Processes(vec![python.pid() as i32]);
+        engine_of(LiveConfig { chains: CallGraph::Tables, interpreters, ..config(events, target) })
+    };
+    let engine = start(Interpreters::Auto);
+    control(&engine, Control::Frequency(999)).expect("faster");
+    let samples = |a: &Answer, name: &str| {
+        a.view.lines.iter().filter(|line| line.sym.contains(name)).map(|line| line.children.samples).sum::<u64>()
+    };
+    let nearly_all = |a: &Answer, name: &str| 10 * samples(a, name) > 9 * a.view.total.samples;
+    let (function, interpreter) = ("spin (<string>)", "_PyEval_EvalFrameDefault");
+    wait(&engine, "functions", |a| samples(a, function) > 30);
+    for (shown, has_function, has_interpreter) in [
+        (Interpreters::Both, true, true),
+        (Interpreters::Off, false, true),
+        (Interpreters::Only, true, false),
+        (Interpreters::Auto, true, false),
+    ] {
+        control(&engine, Control::Interpreters(shown)).expect("chosen");
+        engine.send(Request::Clear);
+        let is_shown = |a: &Answer| {
+            let is_it = |name, has| nearly_all(a, name) == has && (has || 10 * samples(a, name) < a.view.total.samples);
+            a.view.total.samples > 300 && is_it(function, has_function) && is_it(interpreter, has_interpreter)
+        };
+        wait(&engine, shown.word(), is_shown);
+    }
+    engine.stop();
+    let engine = start(Interpreters::Off);
+    control(&engine, Control::Interpreters(Interpreters::Auto)).expect_err("it does not look for them");
+    control(&engine, Control::Interpreters(Interpreters::Off)).expect("they are already");
     engine.stop();
 }
 

@@ -61,7 +61,7 @@ fn stage() -> Option<Stage> {
     }
     let version = run(Command::new("python3").args(["-c", "import sys; print(sys.version_info[1])"])).stdout;
     let minor: u32 = String::from_utf8_lossy(&version).trim().parse().expect("a number");
-    if !(8..=13).contains(&minor) {
+    if !(8..=14).contains(&minor) {
         skipped("this version of Python is not known");
         return None;
     }

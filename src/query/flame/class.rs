@@ -22,6 +22,8 @@ pub enum Class {
     Library,
     /// Memory without a file: code of a JIT.
     Jit,
+    /// A function of an interpreted language, or of a virtual machine's.
+    Interpreted,
     /// Inlined into the frame below.
     Inlined,
     /// Unknown code, or code of a guest.
@@ -39,6 +41,7 @@ impl Class {
             Self::User => 'u',
             Self::Library => 'l',
             Self::Jit => 'j',
+            Self::Interpreted => 'p',
             Self::Inlined => 'i',
             Self::Unknown => '?',
         }
@@ -81,7 +84,8 @@ fn class_of(name: &FrameName) -> Class {
         _ if name.text.ends_with(INLINED) => Class::Inlined,
         DsoKind::File | DsoKind::Vdso if name.dso.contains(".so") || name.kind == DsoKind::Vdso => Class::Library,
         DsoKind::File => Class::User,
-        DsoKind::Anon | DsoKind::Interpreted(_) => Class::Jit,
+        DsoKind::Anon => Class::Jit,
+        DsoKind::Interpreted(_) => Class::Interpreted,
         _ => Class::Unknown,
     }
 }

@@ -7,6 +7,7 @@ use super::*;
 use crate::panel::Measure;
 use crate::profile::frames::INLINED;
 use crate::query::staged::Staged;
+use crate::record::interpreted::Language;
 use crate::session::DsoKind;
 use proptest::prelude::*;
 
@@ -35,7 +36,7 @@ fn edits_as_commands() {
 
 #[test]
 fn frames_are_of_their_file_and_of_what_they_run_inside() {
-    use DsoKind::{Anon, Bpf, File, Guest, Kernel, Module, Unknown, Vdso};
+    use DsoKind::{Anon, Bpf, File, Guest, Interpreted, Kernel, Module, Unknown, Vdso};
     let thread = name("softirq", Unknown, "");
     let frames = [
         ("main", File, "app"),
@@ -54,6 +55,7 @@ fn frames_are_of_their_file_and_of_what_they_run_inside() {
         ("up › run_ksoftirqd › down", Kernel, "[kernel]"),
         ("__do_softirq", File, "app"),
         ("handle_irq_event", File, "app"),
+        ("handle_irq_event", Interpreted(Language::Python), "[python]"),
     ];
     let frames = frames.map(|(text, kind, dso)| name(text, kind, dso));
     let letters = |stack: &[usize]| -> String {
@@ -63,7 +65,7 @@ fn frames_are_of_their_file_and_of_what_they_run_inside() {
         (1..tree.len() as u32).map(|node| tree.class(node).letter()).collect()
     };
     let alone: String = (0..frames.len()).map(|i| letters(&[i]).split_off(1)).collect();
-    assert_eq!(alone, "ullji??kkkhhssuu");
+    assert_eq!(alone, "ullji??kkkhhssuup");
     assert_eq!(letters(&[0, 7, 10, 7, 12, 7, 10, 7]), "#ukhhssss", "an interrupt does not end a softirq");
     assert_eq!(letters(&[12, 0, 7, 11, 1, 8]), "#sukhlk", "user code does not belong to a softirq");
     assert_eq!(letters(&[12, 12, 13]), "#sss");

@@ -128,6 +128,7 @@ fn letters(theme: &Theme) -> Vec<Styled> {
     vec![
         line("Letters at the right edge".to_owned(), theme.title),
         line(letters.to_owned(), theme.text),
+        line("p function of Python, PHP, Ruby, Perl, Java or JavaScript".to_owned(), theme.text),
         line("Filters".to_owned(), theme.title),
         line(format!("fields: {}", fields.join(" ")), theme.text),
         line("comm == nginx && cpu in 0-3,32 && stack ~ \"*tcp_*\" && time > 10s".to_owned(), theme.text),

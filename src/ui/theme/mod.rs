@@ -228,8 +228,12 @@ impl Theme {
 
     /// Returns the style of a flame graph's block. `shade` distinguishes functions of one class.
     pub fn block(&self, class: Class, shade: usize) -> Style {
-        // An inlined function looks like the program; the letter marks it as inlined.
-        let class = if class == Class::Inlined { Class::User } else { class };
+        // The letter marks an inlined function, which looks like the program, and one of a language, which like a JIT's.
+        let class = match class {
+            Class::Inlined => Class::User,
+            Class::Interpreted => Class::Jit,
+            other => other,
+        };
         let at = BLOCKS.iter().position(|(known, _)| *known == class).unwrap_or(0);
         self.shades.get(at).map_or(self.text, |shades| shades[shade % 3])
     }

@@ -103,9 +103,13 @@ fn legend(model: &Model, view: &FlameState, flame: &Flame, on: &mut Canvas<'_>) 
         }
         colours.put(x, y, " too few samples ", theme.others);
     }
-    // Not every graph has inlined frames.
-    let inlined = flame.blocks.iter().any(|block| block.class == Class::Inlined);
-    let shown_classes = LEGEND.iter().filter(|(class, _)| inlined || *class != Class::Inlined);
+    let has = |class| flame.blocks.iter().any(|block| block.class == class);
+    // Not every graph has frames of these; a program has either code of a JIT or of a language.
+    let shown_classes = LEGEND.iter().filter(|(class, _)| match class {
+        Class::Inlined | Class::Interpreted => has(*class),
+        Class::Jit => has(Class::Jit) || !has(Class::Interpreted),
+        _ => true,
+    });
     for (class, word) in shown_classes.filter(|_| !by_ipc && (flame.compared.is_none() || cold(model))) {
         // Omit truncated words.
         if x + 4 + width(word) as u16 > left {

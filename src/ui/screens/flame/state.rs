@@ -228,6 +228,7 @@ pub(crate) const LEGEND: &[(Class, &str)] = &[
     (Class::User, "user"),
     (Class::Library, "library"),
     (Class::Jit, "jit"),
+    (Class::Interpreted, "language"),
     (Class::Inlined, "inlined"),
     (Class::Unknown, "unknown"),
 ];

@@ -18,6 +18,9 @@ const DUTY: u64 = 80;
 const MAX_PROCESSES: usize = 8000;
 const MAX_THREADS: usize = 400;
 const MAX_THREADS_OF_ONE: usize = 64;
+/// The readings of steady growth from which the waits of a process are read in any case: they distinguish a compiler that
+/// waits for a CPU from a leak.
+const GROWING: u32 = 3;
 /// The number of processes that are kept by each figure.
 const KEPT: usize = 4;
 
@@ -187,6 +190,8 @@ impl ProcessWatch {
         }
         let is_active = used.cpu_ns > 0 || used.minor_faults > 0 || matches!(now.state, b'R' | b'D');
         if is_active || known.waits.is_none() {
+            let mut of_growing = MAX_THREADS_OF_ONE;
+            let budget = if used.growing >= GROWING { &mut of_growing } else { budget };
             let waits = waits(pid, now.threads, budget);
             // The sums fall when a thread exits.
             if let (Some((delay, slices)), Some(before)) = (waits, known.waits)
@@ -317,6 +322,24 @@ mod tests {
         let pid = std::process::id() as i32;
         assert!(has_runnable_thread(pid, 2, b'S') && has_runnable_thread(pid, 1, b'R'));
         assert!(!has_runnable_thread(pid, 1, b'S') && !has_runnable_thread(i32::MAX, 2, b'S'));
+    }
+
+    /// More threads of other processes run than are read.
+    #[test]
+    fn the_waits_of_a_growing_process_are_read() {
+        let pid = std::process::id() as i32;
+        if procfs::threads(pid).len() > MAX_THREADS_OF_ONE {
+            return;
+        }
+        let has_waits = |growing: u32| {
+            let mut watch = ProcessWatch::default();
+            let now = ProcessCounters { threads: 2, resident: 1, ..ProcessCounters::default() };
+            watch.update(pid, b"tests", now, &mut 0);
+            watch.known.get_mut(&pid).expect("known").growing = growing;
+            watch.update(pid, b"tests", ProcessCounters { resident: 2, ..now }, &mut 0);
+            watch.known[&pid].waits.is_some()
+        };
+        assert_eq!([0, GROWING].map(has_waits), [false, true]);
     }
 
     /// A backend of PostgreSQL touches shared buffers, then one with a leak.

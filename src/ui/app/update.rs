@@ -65,6 +65,9 @@ impl App {
             Some(BannerSubject::Deadlock(pid, _)) => self.examine(Look::unit("locks", Some(pid))),
             Some(BannerSubject::Unnamed(path)) => self.model.go_to_unnamed(&path),
             Some(BannerSubject::Cut) => self.model.say(":call-graph dwarf,SIZE copies more of each stack"),
+            Some(BannerSubject::Late) => self.model.say(
+                "started with -r 1, this program runs before all ordinary threads, for at most a fifth of each second",
+            ),
             _ => self.views.cpus.go_to_finding(&mut self.model),
         }
     }

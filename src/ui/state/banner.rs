@@ -16,6 +16,8 @@ use crate::ui::state::{BannerSubject, Model, Tab};
 
 /// The share of unsymbolized code above which there is a message.
 const UNNAMED_PERCENT: f64 = 10.0;
+/// The age of the view in seconds from which there is a message.
+const LATE: u64 = 10;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Banner {
@@ -32,6 +34,7 @@ impl Model {
         let kept = |banner: &Banner| !self.selection.dismissed.contains(&banner.of);
         self.deadlock()
             .or_else(|| self.anomaly())
+            .or_else(|| self.late().filter(kept))
             .or_else(|| self.unnamed().filter(kept))
             .or_else(|| self.cut().filter(kept))
     }
@@ -48,7 +51,7 @@ impl Model {
             BannerSubject::Deadlock(..) | BannerSubject::Anomaly(Some(_), _) => true,
             // The overview has a limit of its own for quotas.
             BannerSubject::Anomaly(None, _) => self.selection.points >= triage::THROTTLED,
-            BannerSubject::Unnamed(_) | BannerSubject::Cut => false,
+            BannerSubject::Unnamed(_) | BannerSubject::Cut | BannerSubject::Late => false,
         };
         is_row && self.frame.tab == Tab::Overview && self.selection.range().is_none() && !self.selects_processes()
     }
@@ -81,6 +84,14 @@ impl Model {
             n => format!("  and {n} more CPUs"),
         };
         Some(Banner { text: first.text.clone(), more, urgent: true, of: of(first) })
+    }
+
+    /// Niceness counts only within a session if the kernel groups tasks by sessions (sched_autogroup_enabled), so that the
+    /// program's threads wait on an overloaded machine.
+    fn late(&self) -> Option<Banner> {
+        self.context.behind.late(self.selection.refresh).filter(|seconds| *seconds >= LATE)?;
+        let text = "the view is late: too little CPU time for this program; -r 1 helps".to_owned();
+        Some(Banner { text, more: String::new(), urgent: false, of: BannerSubject::Late })
     }
 
     fn unnamed(&self) -> Option<Banner> {

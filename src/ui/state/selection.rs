@@ -94,6 +94,8 @@ pub(crate) enum BannerSubject {
     Unnamed(String),
     /// Stacks that exceed the copied size.
     Cut,
+    /// The age of the view.
+    Late,
 }
 
 /// The windows that `:window` cycles through.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 
-use crate::engine::Request;
+use crate::engine::{Clock, Request};
 use crate::machine::deadlocks::Deadlock;
 use crate::machine::processes::ProcessUse;
 use crate::machine::resources::{MemoryUse, NetworkCounts, NetworkUse, Resources};
@@ -243,6 +243,22 @@ fn a_deadlock_is_a_message_on_every_screen() {
     assert!(app.model.effects.iter().any(|effect| matches!(effect, Effect::Unit(_))));
     app.model.dismiss();
     assert_eq!(text(&app), None);
+}
+
+/// On an overloaded machine the program itself waits for a CPU.
+#[test]
+fn a_late_view_has_a_message() {
+    let mut app = session((80, 24), |_| ());
+    let mut text = |age: u64| {
+        let clock = Clock { now: 100_000_000_000, seen: (100 - age) * 1_000_000_000 };
+        app.model.context.behind.tick(Some(clock));
+        app.model.banner().map(|banner| banner.text)
+    };
+    assert_eq!(text(9), None);
+    assert_eq!(text(10).as_deref(), Some("the view is late: too little CPU time for this program; -r 1 helps"));
+    app.go_to_banner();
+    app.model.dismiss();
+    assert_eq!(app.model.banner(), None);
 }
 
 /// `alt-s` saves the snapshot and a page about it.

@@ -20,6 +20,8 @@ pub struct Session {
     pub pty: pty_process::blocking::Pty,
     pub child: Child,
     pub screen: Arc<Mutex<(vt100::Parser, Vec<u8>)>>,
+    /// Ends once the terminal is closed everywhere and all bytes are read.
+    reader: std::thread::JoinHandle<()>,
 }
 
 pub fn cells(n: u16) -> std::num::NonZero<u16> {
@@ -63,7 +65,7 @@ impl Session {
         let screen = Arc::new(Mutex::new((parser, Vec::new())));
         let shared = screen.clone();
         let mut reader = std::fs::File::from(std::os::fd::AsFd::as_fd(&pty).try_clone_to_owned().expect("dup"));
-        std::thread::spawn(move || {
+        let reader = std::thread::spawn(move || {
             let mut buffer = [0; 8192];
             let mut answered = false;
             while let Ok(n) = reader.read(&mut buffer) {
@@ -80,7 +82,7 @@ impl Session {
                 }
             }
         });
-        Self { pty, child, screen }
+        Self { pty, child, screen, reader }
     }
 
     pub fn text(&self) -> String {
@@ -127,10 +129,16 @@ impl Session {
     }
 
     pub fn end(&mut self) -> ExitStatus {
-        let start = Instant::now();
+        /// The time after the program's end from which others have its terminal.
+        const HELD_OPEN: Duration = Duration::from_secs(5);
+        let (start, mut seen) = (Instant::now(), None);
         loop {
-            if let Some(status) = self.child.try_wait().expect("wait") {
-                std::thread::sleep(Duration::from_millis(50));
+            let ended =
+                self.child.try_wait().expect("wait").map(|status| (status, *seen.get_or_insert_with(Instant::now)));
+            // A process that the program started may keep the terminal open.
+            if let Some((status, at)) = ended
+                && (self.reader.is_finished() || at.elapsed() > HELD_OPEN)
+            {
                 return status;
             }
             assert!(start.elapsed() < PATIENCE, "still running:\n{}", self.text());

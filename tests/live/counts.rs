@@ -22,7 +22,7 @@ fn runs_have_times_and_what_stands_beside_them() {
     assert_eq!((of(0, "event"), of(0, "unit")), ("duration_time".into(), "ns".into()));
     for (at, seconds) in [(0, "seconds"), (1, "user")] {
         let (ns, seconds) = (of(at, "value").as_f64().expect("a time"), json[seconds].as_f64().expect("seconds"));
-        assert!(ns > 0.0 && (ns / 1e9 - seconds).abs() < 0.01, "{json}");
+        assert!(ns > 0.0 && (ns / 1e9 - seconds).abs() < 1e-6, "{json}");
     }
     stat(&[
         "-r",

@@ -197,18 +197,18 @@ fn one_run(
         child = release(held).context("cannot start the command")?;
     }
     let status = wait(args, &counters, &mut child, stop, started, report)?;
-    let seconds = started.elapsed().as_secs_f64();
+    let span = started.elapsed();
     let mut run = since(read(&counters), &before);
     let cpu = (!args.cmd.is_empty()).then(|| {
         let now = children_cpu_ns();
         (now.0 - cpu_before.0, now.1 - cpu_before.1)
     });
-    put_times(&mut run, events, started.elapsed(), cpu);
+    put_times(&mut run, events, span, cpu);
     for (cpu, percent) in absent(&run) {
         complain(&format!("CPU {cpu} was counted for {percent:.0} % of the time, then it went offline"));
     }
     report.runs.push(run);
-    report.seconds.push(seconds);
+    report.seconds.push(span.as_secs_f64());
     Ok((counters, status))
 }
 
@@ -259,12 +259,13 @@ fn wait(
         let due = interval.is_some_and(|interval| started.elapsed() >= interval * round);
         let signal = stop.load(Ordering::Relaxed) as i32;
         if due || (ended || signal != 0) && interval.is_some() {
-            let now = read(counters);
-            let span = at.elapsed();
+            // The report takes time of the next interval.
+            let (read_at, now) = (Instant::now(), read(counters));
+            let span = read_at.duration_since(at);
             let mut run = since(now.clone(), &then);
             put_times(&mut run, counters.events(), span, None);
             report.interval(counters, &run, started.elapsed().as_secs_f64(), span.as_secs_f64())?;
-            (then, at, round) = (now, Instant::now(), round + 1);
+            (then, at, round) = (now, read_at, round + 1);
         }
         if ended {
             return Ok(fate.code(false));

@@ -695,8 +695,8 @@ fn blocked_stacks_of_a_target_are_whole() {
         let all = [&blocked["rows"], &blocked["rest"]["rows"]].into_iter().filter_map(Value::as_array).flatten();
         let stacks: Vec<&Value> = all.filter(|row| row["comm"] == "sh").collect();
         let is_whole = |row: &&Value| row["stack"].as_str().is_some_and(|stack| stack.contains("__libc_start"));
-        assert!(!format!("{stacks:?}").contains("[broken]"), "{found}");
-        if stacks.iter().any(is_whole) { Ok(()) } else { Err(found.to_string()) }
+        let is_broken = format!("{stacks:?}").contains("[broken]");
+        if !is_broken && stacks.iter().any(is_whole) { Ok(()) } else { Err(found.to_string()) }
     });
 }
 

@@ -228,7 +228,7 @@ impl Theme {
 
     /// Returns the style of a flame graph's block. `shade` distinguishes functions of one class.
     pub fn block(&self, class: Class, shade: usize) -> Style {
-        // The letter marks an inlined function, which looks like the program, and one of a language, which like a JIT's.
+        // An inlined function looks like the program, one of a language like a JIT's: their letters distinguish them.
         let class = match class {
             Class::Inlined => Class::User,
             Class::Interpreted => Class::Jit,

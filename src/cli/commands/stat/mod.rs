@@ -259,7 +259,7 @@ fn wait(
         let due = interval.is_some_and(|interval| started.elapsed() >= interval * round);
         let signal = stop.load(Ordering::Relaxed) as i32;
         if due || (ended || signal != 0) && interval.is_some() {
-            // The report takes time of the next interval.
+            // The next interval includes the time in which the table is written.
             let (read_at, now) = (Instant::now(), read(counters));
             let span = read_at.duration_since(at);
             let mut run = since(now.clone(), &then);

@@ -257,6 +257,8 @@ fn a_late_view_has_a_message() {
     assert_eq!(text(9), None);
     assert_eq!(text(10).as_deref(), Some("the view is late: too little CPU time for this program; -r 1 helps"));
     app.go_to_banner();
+    let said = "started with -r 1, this program runs before all ordinary threads, for at most a fifth of each second";
+    assert_eq!(app.model.frame.status, Some((Level::Info, said.to_owned())));
     app.model.dismiss();
     assert_eq!(app.model.banner(), None);
 }

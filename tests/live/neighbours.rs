@@ -1,5 +1,6 @@
 //! Other profilers on the machine must work as before while the program runs.
 
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -8,7 +9,7 @@ use perfprof_tui::kernel::walk::Walker;
 
 use crate::common::process::Gates;
 use crate::common::session::{PATIENCE, Session};
-use crate::common::{allowed, installed, program, run, skipped};
+use crate::common::{Nature, allowed, has, installed, program, run, skipped};
 
 /// Processes that start, map files and end during a recording.
 const LOAD: &str = "i=0; while [ $i -lt 40 ]; do /bin/true; i=$((i+1)); done";
@@ -199,4 +200,52 @@ fn bpf_programs_that_come_and_go_leave_recordings_readable() {
         spoilt.push(all);
     }
     panic!("in recordings by perf, us, us and perf: {spoilt:#?}");
+}
+
+/// The code of the C library in a process's memory, and the same code in its file.
+fn code_of_libc(pid: u32) -> Option<(Vec<u8>, Vec<u8>)> {
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
+    let line = maps.lines().find(|line| line.contains(" r-xp ") && line.contains("/libc.so"))?;
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let number = |hex: &str| u64::from_str_radix(hex, 16).ok();
+    let (start, end) = words[0].split_once('-')?;
+    let (start, end, offset) = (number(start)?, number(end)?, number(words[2])?);
+    let read = |path: &str, at: u64| {
+        let mut bytes = vec![0; (end - start) as usize];
+        let count = std::fs::File::open(path).ok()?.read_at(&mut bytes, at).ok()?;
+        bytes.truncate(count);
+        Some(bytes)
+    };
+    let (memory, mut file) = (read(&format!("/proc/{pid}/mem"), start)?, read(words[5], offset)?);
+    file.resize(memory.len(), 0);
+    Some((memory, file))
+}
+
+/// A probe is a breakpoint in the code of a process. Each hit costs microseconds, so only the chosen process has it.
+#[test]
+fn probes_of_one_process_are_not_in_the_code_of_others() {
+    needs!(allowed(), has(Nature::Uprobes));
+    let sleep = || Command::new("sleep").arg("300").spawn().expect("starts");
+    let (mut chosen, mut other) = (sleep(), sleep());
+    let has_probes = |child: &Child| code_of_libc(child.id()).map(|(memory, file)| memory != file);
+    let end = Instant::now() + PATIENCE;
+    while has_probes(&chosen).is_none() || has_probes(&other).is_none() {
+        assert!(Instant::now() < end, "the C library is not mapped");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!([&chosen, &other].map(has_probes), [Some(false); 2], "others measure here");
+    let pid = chosen.id().to_string();
+    let mut session = Session::start(&["kmemleak", "-p", &pid], 24, 100);
+    while has_probes(&chosen) != Some(true) {
+        assert!(Instant::now() < end, "no probes: {}", session.text());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    session.wait_for("kmemleak");
+    assert_eq!([&chosen, &other].map(has_probes), [Some(true), Some(false)]);
+    session.keys("q");
+    assert!(session.end().success());
+    for child in [&mut chosen, &mut other] {
+        child.kill().expect("ends");
+        child.wait().expect("ends");
+    }
 }

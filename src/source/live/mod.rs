@@ -317,7 +317,7 @@ impl LiveSource {
             self.attachment.by_task = false;
         }
         OpenError::room_for(need(if self.attachment.by_task { whos.len() } else { 1 }), 0)?;
-        self.attachment.trace_walks(&self.attachment.all_slots());
+        self.attachment.trace_walks(&self.attachment.all_slots(), &whos);
         for cpu in cpus {
             self.open_cpu(cpu, &whos)?;
         }

@@ -114,7 +114,7 @@ impl Attachment {
 
     fn replace(&mut self, which: &[usize], whos: &[EventTarget]) -> Result<Handover, OpenError> {
         let (old, reported) = (self.opened.len(), self.fresh_ids.len());
-        self.trace_walks(which);
+        self.trace_walks(which, whos);
         let cpus: Vec<u32> = self.rings.keys().copied().collect();
         for (cpu, who) in cpus.iter().flat_map(|cpu| whos.iter().map(|who| (*cpu, *who))) {
             if let Err(error) = self.open_slots(which, cpu, who) {

@@ -6,11 +6,14 @@ use crate::event::Event;
 use crate::kernel::walk::Hook;
 use crate::source::RunState;
 
-use super::Attachment;
+use super::{Attachment, EventTarget};
 use crate::source::live::attr;
 use crate::source::live::error::OpenError;
 use crate::source::live::event_slot::Slot;
-use crate::source::live::records::stack_walks::StackWalks;
+use crate::source::live::records::stack_walks::{ALL_TASKS, StackWalks};
+
+/// The number of tasks that are tried as holders: they may have ended.
+const MOST_HOLDERS: usize = 16;
 
 impl Attachment {
     /// Lets the stack-walking program write into a CPU's ring. `Ok(false)` if the CPU went offline.
@@ -49,13 +52,15 @@ impl Attachment {
     }
 
     /// Attaches the walking program to these events' tracepoints. If that fails, their stacks are taken in another way.
-    pub(crate) fn trace_walks(&mut self, which: &[usize]) {
-        let Self { walks, slots, common, notes, sys, .. } = self;
+    pub(crate) fn trace_walks(&mut self, which: &[usize], whos: &[EventTarget]) {
+        let Self { walks, slots, common, notes, sys, is_narrow, .. } = self;
         for i in which.iter().copied() {
             let Slot { event, run, .. } = &mut slots[i];
             let hook = attr::hook(event, common).filter(|_| matches!(run, RunState::Running | RunState::Paused));
+            let is_of_all = !*is_narrow || event.machine_wide;
+            let holders = if is_of_all { vec![ALL_TASKS] } else { holders(whos) };
             event.is_walked = match (hook, &mut *walks) {
-                (Some(hook), Some(walks)) => match walks.trace(&**sys, &hook) {
+                (Some(hook), Some(walks)) => match walks.trace(&**sys, &hook, &holders) {
                     Ok(()) => true,
                     Err(note) => {
                         notes.extend(note);
@@ -80,5 +85,35 @@ impl Attachment {
     /// Returns whether all events that are walked at tracepoints are opened on tasks.
     pub(crate) fn is_on_tasks(&self) -> bool {
         self.is_narrow && self.common.tasks && !self.walked_events().any(|event| event.machine_wide)
+    }
+}
+
+/// Returns the tasks on which the program of a probe may be held, the first choice first. The kernel puts a probe into
+/// the code of whoever holds it: held on all tasks, it would slow down every process that maps the file. Cgroups cannot
+/// hold a probe for themselves alone. Without a task, this thread (0) holds it.
+fn holders(whos: &[EventTarget]) -> Vec<i32> {
+    let is_of_cgroup = |who: &EventTarget| matches!(who, EventTarget::Cgroup(_));
+    if whos.iter().any(is_of_cgroup) {
+        return vec![ALL_TASKS];
+    }
+    let tasks = whos.iter().filter_map(|who| match who {
+        EventTarget::Task(tid) => Some(*tid).filter(|tid| *tid != ALL_TASKS),
+        EventTarget::Cgroup(_) => None,
+    });
+    tasks.take(MOST_HOLDERS).chain([0]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn probes_of_chosen_tasks_are_held_on_these_alone() {
+        let of = |tid: i32| EventTarget::Task(tid);
+        assert_eq!(holders(&[EventTarget::ALL, of(30), of(31)]), [30, 31, 0], "another event is of all tasks");
+        assert_eq!(holders(&[]), [0]);
+        assert_eq!(holders(&[EventTarget::Cgroup(0)]), [ALL_TASKS]);
+        let many: Vec<EventTarget> = (1..100).map(of).collect();
+        assert_eq!(holders(&many).len(), MOST_HOLDERS + 1);
     }
 }

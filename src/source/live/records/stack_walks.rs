@@ -24,7 +24,7 @@ use crate::symbols::spaces::process_events::ProcessEventSender;
 use super::output::{RecordOutput, time_of};
 use interpreted::InterpretedFrames;
 pub use program::tables_of;
-pub(crate) use program::{StackWalks, for_events, wanted};
+pub(crate) use program::{ALL_TASKS, StackWalks, for_events, wanted};
 use traced::TracedWalk;
 pub(crate) use wait_stacks::{WaitStack, WaitStacks};
 

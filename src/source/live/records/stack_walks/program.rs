@@ -26,6 +26,9 @@ use crate::source::live::error::OpenError;
 use crate::symbols::spaces::process_events;
 use crate::symbols::spaces::{self, Starts, Tables, UnwindTableService, WalkFigures};
 
+/// The number for all tasks instead of one, as perf_event_open takes it.
+pub(crate) const ALL_TASKS: i32 = -1;
+
 /// The maximum time that measuring is delayed for the tables of running processes.
 const TABLES: Duration = Duration::from_millis(300);
 
@@ -95,6 +98,8 @@ pub(crate) struct StackWalks {
     writers: BTreeMap<u32, OwnedFd>,
     /// The places that the program is attached to; `None` where attaching failed.
     traced: BTreeMap<Hook, Option<OwnedFd>>,
+    /// The probes among them that are held on all tasks.
+    held_on_all: BTreeSet<Hook>,
     calls: BTreeSet<u32>,
     /// Whether walks of known tasks began or will begin whose tables have not been requested.
     begins: bool,
@@ -117,6 +122,7 @@ impl StackWalks {
             by_tables: false,
             writers: BTreeMap::new(),
             traced: BTreeMap::new(),
+            held_on_all: BTreeSet::new(),
             calls: BTreeSet::new(),
             begins: false,
             pairs,
@@ -168,15 +174,19 @@ impl StackWalks {
         self.pairs.interpreted.show(shown)
     }
 
-    /// Prepares the walks of an event at its hook. If the kernel refuses it, the first error has a note.
-    pub(crate) fn trace(&mut self, sys: &dyn Sys, hook: &Hook) -> Result<(), Option<String>> {
+    /// Prepares the walks of an event at its hook; the program of a probe is held on the first of `holders` that exists.
+    /// If the kernel refuses it, the first error has a note.
+    pub(crate) fn trace(&mut self, sys: &dyn Sys, hook: &Hook, holders: &[i32]) -> Result<(), Option<String>> {
         if !self.by_tables {
             return Err(None);
         }
         let place = hook.place();
+        if !holders.contains(&ALL_TASKS) && self.held_on_all.remove(&place) {
+            self.traced.remove(&place);
+        }
         let (mut note, mut is_ready) = (None, self.traced.get(&place).is_some_and(Option::is_some));
         if !self.traced.contains_key(&place) {
-            let attached = self.attach(sys, hook);
+            let attached = self.attach(sys, hook, holders);
             note = attached.as_ref().err().map(|error| {
                 let (reason, _) = match hook {
                     // Only the kernel's own tracepoints have a raw one.
@@ -189,6 +199,9 @@ impl StackWalks {
                 format!("user stacks at {what} are taken by frame pointers: {reason}")
             });
             is_ready = attached.is_ok();
+            if is_ready && holders.contains(&ALL_TASKS) {
+                self.held_on_all.insert(place.clone());
+            }
             self.begins |= is_ready;
             if is_ready && self.pairs.callers.is_empty() {
                 self.pairs.callers = kernel_symbols::functions("__traceiter_");
@@ -202,15 +215,14 @@ impl StackWalks {
         if is_ready { Ok(()) } else { Err(note) }
     }
 
-    fn attach(&self, sys: &dyn Sys, hook: &Hook) -> Result<OwnedFd, LoadError> {
+    fn attach(&self, sys: &dyn Sys, hook: &Hook, holders: &[i32]) -> Result<OwnedFd, LoadError> {
         let config = match hook {
             Hook::Tracepoint(name) => return self.program.attach(hook, name),
             Hook::Call(name, _) => return self.program.attach(hook, name),
             Hook::Probe(config) => *config,
         };
-        // Any CPU will do.
         let cpu = self.writers.keys().next().map_or(0, |cpu| *cpu as i32);
-        let holder = sys.open(&attr::holder(config), -1, cpu, None, None)?;
+        let holder = holder(sys, config, cpu, holders)?;
         sys.ioctl(holder.as_fd(), Ioctl::SetBpf(self.program.at(hook)?))?;
         Ok(holder)
     }
@@ -315,4 +327,16 @@ impl StackWalks {
         let chain = ChainPlace::of(attr.sample_type).filter(|_| attr.sample_type & sample::CALLCHAIN != 0);
         self.pairs.samples.extend(chain.map(|chain| (id, Sampled { chain, is_traced })));
     }
+}
+
+/// Opens the event that holds the program of a probe on the first of these tasks that exists. Any CPU will do.
+fn holder(sys: &dyn Sys, config: u64, cpu: i32, tasks: &[i32]) -> Result<OwnedFd, Errno> {
+    let mut refused = Errno::SRCH;
+    for task in tasks {
+        match sys.open(&attr::holder(config), *task, cpu, None, None) {
+            Ok(fd) => return Ok(fd),
+            Err(errno) => refused = errno,
+        }
+    }
+    Err(refused)
 }

@@ -12,6 +12,7 @@ use crate::panel::printable::EscapeForm;
 use crate::panel::row_order::arrange;
 use crate::panel::text::clean;
 use crate::perfdata::SampleCount;
+use crate::query::diff::go_exit;
 use crate::query::diff::{DiffRow, DiffSide, NormalizeBy, diff};
 use crate::query::rows::top_table::key_text;
 use crate::query::{Aggregate, ColumnKey, Order, RowLimit, Top, TopSpec};
@@ -42,9 +43,11 @@ pub(crate) fn run(mut args: DiffArgs) -> anyhow::Result<u8> {
     let per = args.per;
     let (old, new) = (load(&args, &args.old, &keys)?, load(&args, &args.new, &keys)?);
     let events = paired(&args, &old, &new)?;
-    let (old, new) = (ComparedSide::of(&args, old, events[0], &keys)?, ComparedSide::of(&args, new, events[1], &keys)?);
+    let skips_go_exit = go_exit::is_missing(new.data(), old.data());
+    let side = |loaded, event| ComparedSide::of(&args, loaded, event, &keys, skips_go_exit);
+    let (old, new) = (side(old, events[0])?, side(new, events[1])?);
     if matches!(args.format, DiffFormat::Folded | DiffFormat::Svg) {
-        return stacks(&args, &old, &new, per);
+        return stacks(&args, &old, &new, skips_go_exit);
     }
     let rows = diff((&old.side, &old.rows), (&new.side, &new.rows), per);
     let mut rows: Vec<Row> = rows.into_iter().filter(|row| !args.baseline_only || row.old.samples > 0).collect();
@@ -158,7 +161,13 @@ fn paired(args: &DiffArgs, old: &Offline, new: &Offline) -> anyhow::Result<[usiz
 }
 
 impl ComparedSide {
-    fn of(args: &DiffArgs, loaded: Offline, event: usize, keys: &[ColumnKey]) -> anyhow::Result<Self> {
+    fn of(
+        args: &DiffArgs,
+        loaded: Offline,
+        event: usize,
+        keys: &[ColumnKey],
+        skips_go_exit: bool,
+    ) -> anyhow::Result<Self> {
         let filter = args.which.filter(&loaded)?;
         let fold = Aggregate::new(event, filter).group_by(keys).over(loaded.data());
         let spec =
@@ -169,7 +178,9 @@ impl ComparedSide {
             keys.iter().map(|k| key_text(loaded.data(), &top, row, *k)).collect()
         };
         let weight = |row: &crate::query::TopRow| if args.children { row.children } else { row.own };
-        let rows = top.rows.iter().filter(|r| !weight(r).is_zero()).map(|r| (key(r), weight(r))).collect();
+        let is_left_out = |row: &crate::query::TopRow| skips_go_exit && go_exit::is_row(loaded.data(), &top, row);
+        let rows = top.rows.iter().filter(|r| !weight(r).is_zero() && !is_left_out(r));
+        let rows = rows.map(|r| (key(r), weight(r))).collect();
         let mut total = top.total;
         if args.percentage.unwrap_or(args.which.usual_shares()) == ShareOf::Absolute {
             total = Aggregate::new(event, args.which.of_times_and_cpus().filter(&loaded)?).over(loaded.data()).total();
@@ -179,19 +190,25 @@ impl ComparedSide {
     }
 }
 
+/// Returns a line of folded stacks without the outermost function of goroutines.
+fn without_go_exit(line: &str) -> String {
+    line.split(';').filter(|frame| *frame != go_exit::GO_EXIT).collect::<Vec<_>>().join(";")
+}
+
 /// Writes folded stacks with both weights, like difffolded.pl (`stack old new`), or their flame graph.
-fn stacks(args: &DiffArgs, old: &ComparedSide, new: &ComparedSide, per: NormalizeBy) -> anyhow::Result<u8> {
+fn stacks(args: &DiffArgs, old: &ComparedSide, new: &ComparedSide, skips_go_exit: bool) -> anyhow::Result<u8> {
     let mut merged: BTreeMap<String, (f64, f64)> = BTreeMap::new();
     for (is_new, one) in [(false, old), (true, new)] {
         let filter = args.which.filter(&one.loaded)?;
         // Shares are scaled to the new recording's weight, so that the numbers are integers.
-        let scale = match per {
+        let scale = match args.per {
             NormalizeBy::Total => new.side.total.period as f64 / one.side.total.period.max(1) as f64,
             NormalizeBy::Second if one.side.seconds > 0.0 => 1.0 / one.side.seconds,
             _ => 1.0,
         };
         folded::lines(one.loaded.data(), one.event, filter, false, |line, n| {
-            let entry = merged.entry(line.to_owned()).or_default();
+            let line = if skips_go_exit { without_go_exit(line) } else { line.to_owned() };
+            let entry = merged.entry(line).or_default();
             *(if is_new { &mut entry.1 } else { &mut entry.0 }) += n as f64 * scale;
             Ok(())
         })?;

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use crate::profile::frames::SymState;
 use crate::profile::{Acc, Sym};
 
-use super::{DiffSide, NormalizeBy, RowDiff, verdict_among};
+use super::{DiffSide, NormalizeBy, RowDiff, go_exit, verdict_among};
 use crate::query::answer::MAX_ROWS;
 use crate::query::data::Data;
 use crate::query::question::{Order, TopSpec};
@@ -35,8 +35,11 @@ pub enum SideRow {
 /// If sorted by difference, the largest first. Only as many as are ever shown are sorted.
 pub fn compare(new: TableSide<'_>, old: TableSide<'_>, spec: &TopSpec, per: NormalizeBy) -> Vec<(SideRow, RowDiff)> {
     let weight = |row: &TopRow| if spec.order == Order::Children { row.children } else { row.own };
+    let skips_go_exit = go_exit::is_missing(new.data, old.data);
+    let is_left_out =
+        |table: &TableSide<'_>, row: &TopRow| skips_go_exit && go_exit::is_row(table.data, table.top, row);
     let mut left: FxHashMap<u64, VecDeque<u32>> = FxHashMap::default();
-    for (i, row) in (0..).zip(&old.top.rows) {
+    for (i, row) in (0..).zip(&old.top.rows).filter(|(_, row)| !is_left_out(&old, row)) {
         left.entry(key(&old, row)).or_default().push_back(i);
     }
     let stand_for = (old.side.stands_for, new.side.stands_for);
@@ -47,7 +50,7 @@ pub fn compare(new: TableSide<'_>, old: TableSide<'_>, spec: &TopSpec, per: Norm
         per,
     };
     let mut out = Vec::with_capacity(new.top.rows.len());
-    for (i, row) in (0..).zip(&new.top.rows) {
+    for (i, row) in (0..).zip(&new.top.rows).filter(|(_, row)| !is_left_out(&new, row)) {
         let then = left.get_mut(&key(&new, row)).and_then(VecDeque::pop_front);
         let then = then.map_or_else(Acc::default, |at| weight(&old.top.rows[at as usize]));
         out.push((SideRow::New(i), diff(then, weight(row))));
@@ -128,6 +131,29 @@ mod tests {
         assert_eq!(shown(&then, &now, &spec(Order::SelfTime, false), NormalizeBy::Second), own);
         let children = ["~ m 100 100 +0", "+ c 0 90 +90", "▼ b 40 10 -30", "- a 60 0 -60"];
         assert_eq!(shown(&then, &now, &spec(Order::Children, false), NormalizeBy::Total), children);
+    }
+
+    /// Go's profiles lack `runtime.goexit`.
+    #[test]
+    fn recordings_and_profiles_of_go_have_the_same_rows() {
+        let stacks = |functions: &[&str]| {
+            let mut staged = Staged::default();
+            staged.sample(1, 1, functions, 10);
+            staged
+        };
+        let exited = stacks(&["runtime.goexit", "runtime.main", "main.main"]);
+        let own = stacks(&["runtime.main", "main.main"]);
+        let other = stacks(&["main", "work"]);
+        let names = |then: &Staged, now: &Staged| {
+            let spec = TopSpec { children: true, ..spec(Order::Children, false) };
+            let rows = shown(then, now, &spec, NormalizeBy::Total);
+            rows.iter().filter_map(|row| row.split(' ').nth(1)).map(str::to_owned).collect::<Vec<_>>()
+        };
+        for (then, now) in [(&own, &exited), (&exited, &own)] {
+            assert_eq!(names(then, now), ["main.main", "runtime.main"]);
+        }
+        assert!(names(&exited, &exited).contains(&"runtime.goexit".to_owned()));
+        assert!(names(&exited, &other).contains(&"runtime.goexit".to_owned()));
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! are not called chance.
 
 pub mod compare;
+pub(crate) mod go_exit;
 
 use hashbrown::HashMap;
 

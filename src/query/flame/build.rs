@@ -8,6 +8,7 @@ use crate::panel::stacks::FrameName;
 use crate::profile::{Acc, FrameId, NodeId, Segments, SharedSegments, SymId, Trie};
 use crate::query::aggregate::Aggregate;
 use crate::query::data::Data;
+use crate::query::diff::go_exit;
 use crate::query::tree::collapse::{collapse, joined};
 use crate::query::tree::symbol_stacks::name_in;
 use crate::session::{DsoKind, Session, Task};
@@ -17,10 +18,6 @@ use super::weights::Weights;
 
 /// Not in the tree: before the focus.
 pub(super) const NOWHERE: u32 = u32::MAX;
-
-/// The outermost function of goroutines, which Go's own profiles lack, and the prefix of the functions next to it.
-const GO_EXIT: &str = "runtime.goexit";
-const GO_RUNTIME: &str = "runtime.";
 
 /// The base frame of tasks without container, unit or cgroup.
 const NO_CONTAINER: &str = "(no container)";
@@ -72,16 +69,9 @@ impl Namer {
         }
     }
 
-    /// Leaves out the outermost function of goroutines if only one of two profiles has it. Otherwise, the stacks of a
-    /// recording and of Go's own profile would share no frames.
+    /// Leaves out the outermost function of goroutines if only one of two profiles has it.
     pub(super) fn align(&mut self, new: Data<'_>, old: Data<'_>) {
-        let [(a, a_is_go), (b, b_is_go)] = [new, old].map(|data| {
-            let syms = (0..data.profile.frames.n_syms() as u32).map(|sym| data.profile.frames.sym(SymId(sym)));
-            syms.filter_map(|sym| sym.function.as_deref()).fold((false, false), |(exit, is_go), name| {
-                (exit || name == GO_EXIT, is_go || name.starts_with(GO_RUNTIME))
-            })
-        });
-        self.skips_go_exit = a != b && a_is_go && b_is_go;
+        self.skips_go_exit = go_exit::is_missing(new, old);
     }
 
     /// Adds an aggregate's stacks to the tree, also another profile's; returns the weight that ends in each node.
@@ -195,7 +185,7 @@ impl Namer {
                 Edit::MergeDso(dso) => **dso == *name.dso,
                 _ => false,
             });
-            self.merged.push(gone || self.skips_go_exit && *name.text == *GO_EXIT);
+            self.merged.push(gone || self.skips_go_exit && *name.text == *go_exit::GO_EXIT);
             self.names.push(name);
         }
         id

@@ -93,6 +93,29 @@ pub enum SampleCount {
     Unknown,
 }
 
+impl SampleCount {
+    /// Returns the number of samples with these stored samples and this sum of periods, and their noun. If the period of a
+    /// sample is unknown, the stored stacks are counted.
+    pub(crate) fn counted(self, stored: u64, period: u64) -> (u64, &'static str) {
+        match self {
+            Self::One => (stored, "sample"),
+            Self::PerPeriod(one) => (period / one.max(1), "sample"),
+            Self::Unknown => (stored, "stack"),
+        }
+    }
+}
+
+/// How the periods of an event are read: their unit, and the samples that they are the sums of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PeriodMeaning {
+    pub(crate) unit: EventUnit,
+    /// Whether each is a duration.
+    pub(crate) durations: bool,
+    pub(crate) count: SampleCount,
+    /// Whether they are values of another tool's file, not periods of a counter.
+    pub(crate) is_value: bool,
+}
+
 impl EventUnit {
     pub(crate) fn is_time(self) -> bool {
         self == Self::Nanoseconds
@@ -106,6 +129,20 @@ impl EventUnit {
             Self::Bytes => "bytes".into(),
             Self::Decimal(decimals) => format!("count/{}", 10u64.saturating_pow(decimals.into())).into(),
         }
+    }
+
+    /// Formats a sum of values with its unit. `figure` formats whole numbers; fractions are those of the file.
+    pub(crate) fn total(self, period: u64, figure: impl Fn(u64) -> String) -> String {
+        match self {
+            Self::Count | Self::Decimal(0) => figure(period),
+            Self::Nanoseconds | Self::Bytes => format!("{} {}", figure(period), self.name()),
+            Self::Decimal(_) => self.written(period),
+        }
+    }
+
+    /// Returns the period that has the value 1 in the file.
+    pub(crate) fn scale(self) -> f64 {
+        if let Self::Decimal(decimals) = self { 10f64.powi(decimals.into()) } else { 1.0 }
     }
 
     pub(crate) fn written(self, period: u64) -> String {
@@ -164,6 +201,16 @@ impl EventDesc {
             0 => SampleCount::One,
             UNKNOWN_PERIOD => SampleCount::Unknown,
             period => SampleCount::PerPeriod(period),
+        }
+    }
+
+    /// Returns how its periods are read.
+    pub(crate) fn meaning(&self) -> PeriodMeaning {
+        PeriodMeaning {
+            unit: self.unit(),
+            durations: self.has_durations(),
+            count: self.sample_count(),
+            is_value: self.is_of_other_tool(),
         }
     }
 

@@ -44,7 +44,7 @@ use stack_cache::StackCache;
 
 use crate::event::format::Format;
 use crate::kernel::attr::sample;
-use crate::perfdata::{EventDesc, EventUnit, SampleCount};
+use crate::perfdata::{EventDesc, EventUnit, PeriodMeaning};
 use crate::record::Sample;
 use crate::session::dso::Dsos;
 use crate::session::{Session, TaskId};
@@ -109,7 +109,7 @@ pub struct Profile {
     /// Changes when ids are renumbered, which invalidates all derived data.
     epoch: u64,
     /// For each event the unit of its periods, whether they are durations, and what a sample stands for.
-    units: FxHashMap<u16, (EventUnit, bool, SampleCount)>,
+    periods: FxHashMap<u16, PeriodMeaning>,
     formats: FxHashMap<u16, Arc<Format>>,
     /// Bytes of sealed chunks in addition to their rows.
     raw_bytes: usize,
@@ -188,22 +188,22 @@ impl Profile {
 
     /// Sets the unit and meaning of an event's periods.
     pub fn learn_event(&mut self, event: u16, desc: &EventDesc) {
-        self.units.insert(event, (desc.unit(), desc.has_durations(), desc.sample_count()));
+        self.periods.insert(event, desc.meaning());
     }
 
     /// Returns whether each period of an event is a duration.
     pub fn has_durations(&self, event: u16) -> bool {
-        self.units.get(&event).is_some_and(|(_, durations, _)| *durations)
+        self.meaning(event).durations
     }
 
     /// Returns the unit of an event's periods.
     pub fn unit(&self, event: u16) -> EventUnit {
-        self.units.get(&event).map(|(unit, ..)| *unit).unwrap_or_default()
+        self.meaning(event).unit
     }
 
-    /// Returns the number of samples that each stored one of an event stands for.
-    pub(crate) fn sample_count(&self, event: u16) -> SampleCount {
-        self.units.get(&event).map(|(.., count)| *count).unwrap_or_default()
+    /// Returns how the periods of an event are read.
+    pub(crate) fn meaning(&self, event: u16) -> PeriodMeaning {
+        self.periods.get(&event).copied().unwrap_or_default()
     }
 
     pub(crate) fn set_format(&mut self, event: u16, format: Arc<Format>) {

@@ -148,8 +148,8 @@ impl AnswerCache {
                 let is_other = baseline.other && !now;
                 let covered = data.covered(if is_other { u64::MAX } else { position });
                 let seconds = covered.map_or(0.0, |covered| seconds(data, covered, question, baseline, now));
-                let stands_for = data.sample_count(aggregate.selection.of.event);
-                DiffSide { total: aggregate.total(), seconds, stands_for }
+                let meaning = data.meaning(aggregate.selection.of.event);
+                DiffSide { total: aggregate.total(), seconds, stands_for: meaning.count, unit: meaning.unit }
             };
             let old = FlameStacks { data: *of, aggregate: before, side: side(*of, before, false) };
             Compared { baseline, old, new: side(data, &aggregate, true) }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::perfdata::{EventUnit, SampleCount};
+use crate::perfdata::{EventUnit, PeriodMeaning};
 use crate::profile::{NodeId, Profile};
 use crate::session::Session;
 
@@ -50,8 +50,8 @@ impl Data<'_> {
         self.profile.unit(event as u16)
     }
 
-    pub(crate) fn sample_count(&self, event: usize) -> SampleCount {
-        self.profile.sample_count(event as u16)
+    pub(crate) fn meaning(&self, event: usize) -> PeriodMeaning {
+        self.profile.meaning(event as u16)
     }
 
     pub(crate) fn trace(&self, id: u32) -> Arc<str> {

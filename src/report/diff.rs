@@ -2,6 +2,7 @@
 
 use crate::panel::unit::thousands;
 use crate::panel::{Cell, Column, Table};
+use crate::perfdata::{EventUnit, SampleCount};
 use crate::query::ColumnKey;
 use crate::query::diff::{DiffRow, DiffSide, NormalizeBy};
 use crate::query::rows::top_table::{signed, value};
@@ -64,6 +65,7 @@ impl DiffTableShape {
 pub(crate) fn table(rows: &[&Row], keys: &[ColumnKey], shape: &DiffTableShape) -> Table {
     let (per, compute) = (shape.per, shape.compute);
     let right = Column::figures;
+    let counts_stacks = shape.totals.map(|side| side.stands_for == SampleCount::Unknown);
     let mut columns = vec![
         match compute {
             Compute::Ratio => right("ratio", "Ratio"),
@@ -73,8 +75,8 @@ pub(crate) fn table(rows: &[&Row], keys: &[ColumnKey], shape: &DiffTableShape) -
         right("verdict", ""),
         right("old", "Old"),
         right("new", "New"),
-        right("old_samples", "Old samples"),
-        right("new_samples", "New samples"),
+        right("old_samples", if counts_stacks[0] { "Old stacks" } else { "Old samples" }),
+        right("new_samples", if counts_stacks[1] { "New stacks" } else { "New samples" }),
     ];
     if shape.periods {
         columns.extend([right("old_period", "Old period"), right("new_period", "New period")]);
@@ -93,11 +95,15 @@ pub(crate) fn table(rows: &[&Row], keys: &[ColumnKey], shape: &DiffTableShape) -
             Cell::Text(r.verdict.sign().into()),
             value(r.old_value, per),
             value(r.new_value, per),
-            Cell::Count(r.old.samples),
-            Cell::Count(r.new.samples),
+            Cell::Count(shape.totals[0].samples(r.old)),
+            Cell::Count(shape.totals[1].samples(r.new)),
         ];
         if shape.periods {
-            cells.extend([r.old.period, r.new.period].map(Cell::Count));
+            let [old, new] = shape.totals.map(|side| side.unit);
+            cells.extend([(old, r.old.period), (new, r.new.period)].map(|(unit, period)| match unit {
+                EventUnit::Decimal(1..) => Cell::Text(unit.written(period).into()),
+                _ => Cell::Count(period),
+            }));
         }
         cells.extend(shape.formula.then(|| Cell::Text(shape.formula_of(r).into())));
         cells.extend(r.key.iter().map(|k| Cell::Text(k.as_str().into())));
@@ -107,7 +113,7 @@ pub(crate) fn table(rows: &[&Row], keys: &[ColumnKey], shape: &DiffTableShape) -
 }
 
 /// Returns a row as an object of the JSON report.
-pub(crate) fn object(r: &Row, keys: &[ColumnKey]) -> serde_json::Value {
+pub(crate) fn object(r: &Row, keys: &[ColumnKey], [old, new]: [DiffSide; 2]) -> serde_json::Value {
     let mut out = serde_json::Map::new();
     for (key, text) in keys.iter().zip(&r.key) {
         out.insert(key.name().into(), text.as_str().into());
@@ -115,8 +121,8 @@ pub(crate) fn object(r: &Row, keys: &[ColumnKey]) -> serde_json::Value {
     for (name, value) in [("old", r.old_value), ("new", r.new_value), ("delta", r.delta()), ("z", r.z)] {
         out.insert(name.into(), serde_json::json!((value * 1e4).round() / 1e4));
     }
-    out.insert("old_samples".into(), r.old.samples.into());
-    out.insert("new_samples".into(), r.new.samples.into());
+    out.insert("old_samples".into(), old.samples(r.old).into());
+    out.insert("new_samples".into(), new.samples(r.new).into());
     out.insert("verdict".into(), r.verdict.word().into());
     serde_json::Value::Object(out)
 }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::lang::counted;
 use crate::panel::text::clean;
 use crate::panel::unit::thousands;
-use crate::perfdata::EventUnit;
+use crate::perfdata::PeriodMeaning;
 use crate::profile::{Acc, SymId};
 use crate::query::rows::top_table::{TopField, TopTable};
 use crate::query::tree::chains::CallTree;
@@ -24,7 +24,7 @@ pub(super) fn row(
     chains: Option<&(ChainSpec, ChainsByRow<Value>)>,
 ) -> Value {
     let mut out = row_object(table.data, table.top, row, keys);
-    out.insert("samples".into(), json!(row.own.samples));
+    out.insert("samples".into(), json!(table.samples(row)));
     out.insert("period".into(), json!(row.own.period));
     out.insert("self_pct".into(), json!(round(row.own.percent_of(&table.whole))));
     if table.top.partner.is_some() {
@@ -108,17 +108,20 @@ pub(super) fn round(percent: f64) -> f64 {
 }
 
 /// Returns one event's part of a report, for any type of rows.
-pub(crate) fn event(name: &str, unit: EventUnit, total: &Acc, lost: u64, rows: Vec<Value>) -> Value {
-    let (samples, period) = (total.samples, total.period);
-    json!({ "name": name, "unit": unit.name(), "samples": samples, "period": period, "lost": lost, "rows": rows })
+pub(crate) fn event(name: &str, meaning: PeriodMeaning, total: &Acc, lost: u64, rows: Vec<Value>) -> Value {
+    let (samples, unit) = (meaning.count.counted(total.samples, total.period).0, meaning.unit.name());
+    json!({ "name": name, "unit": unit, "samples": samples, "period": total.period, "lost": lost, "rows": rows })
 }
 
-/// Formats the line before an event's table; `what` is the counted noun.
-pub(crate) fn event_line(name: &str, what: &str, unit: EventUnit, total: &Acc, lost: u64) -> String {
-    let (samples, [period, lost]) = (counted(total.samples, what), [total.period, lost].map(thousands));
-    let is_part = matches!(unit, EventUnit::Decimal(1..));
-    let unit = if is_part { format!(" ({})", unit.name()) } else { String::new() };
-    format!("# event {}: {samples}, period {period}{unit}, lost {lost}\n", clean(name))
+/// Formats the line before an event's table; `what` is the noun of samples.
+pub(crate) fn event_line(name: &str, what: &str, meaning: PeriodMeaning, total: &Acc, lost: u64) -> String {
+    let (n, noun) = meaning.count.counted(total.samples, total.period);
+    let samples = counted(n, if noun == "sample" { what } else { noun });
+    let weight = match meaning.is_value {
+        true => format!("total {}", meaning.unit.total(total.period, thousands)),
+        false => format!("period {}", thousands(total.period)),
+    };
+    format!("# event {}: {samples}, {weight}, lost {}\n", clean(name), thousands(lost))
 }
 
 /// Returns the entire report.

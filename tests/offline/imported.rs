@@ -225,6 +225,57 @@ fn two_profiles_are_compared() {
     assert!(text.contains("main.burn") && samples("old") > Some(0) && samples("new") > Some(0), "{text}"); // words: ok
 }
 
+/// Sums of other tools' profiles have units; they are neither samples nor counts of an event.
+#[test]
+fn headings_name_units_and_totals() {
+    let dir = tempfile::tempdir().expect("dir");
+    let folded = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).expect("written");
+        path
+    };
+    let printed = |args: &[&str], files: &[&Path]| {
+        let output = run(program().args(args).args(files));
+        String::from_utf8(output.stdout).expect("utf8")
+    };
+    let (heap, fractions) = (imported("go-heap.pprof"), folded("fractions", "a;b 0.004\na;c 0.006\n"));
+    let [of_heap, of_fractions] = [&heap, &fractions].map(|file| printed(&["report", "-i"], &[file]));
+    let head = "# event inuse_space: 2 stacks, total 6,295,763 bytes, lost 0, sorted by Self\nChildren    Self  Stacks";
+    assert!(of_heap.starts_with(head), "{of_heap}");
+    assert!(of_fractions.starts_with("# event samples: 2 stacks, total 0.01, lost 0"), "{of_fractions}");
+    let rows: Vec<&str> = of_fractions.lines().skip(2).filter_map(|line| line.split_whitespace().nth(5)).collect();
+    assert_eq!(rows, ["0.006", "0.004"], "{of_fractions}");
+    let as_perf = |file: &Path| {
+        let text = printed(&["report", "--stdio", "-g", "none", "-i"], &[file]);
+        text.lines().filter(|line| line.contains(": ") && !line.contains("Lost")).take(3).map(str::to_owned).collect()
+    };
+    let lines: Vec<String> = as_perf(&heap);
+    assert!(lines[1..] == ["# Stacks: 2  of event 'inuse_space'", "# Total: 6295763 bytes"], "{lines:?}");
+    let lines: Vec<String> = as_perf(&fractions);
+    assert!(lines[1..] == ["# Stacks: 2  of event 'samples'", "# Total: 0.01"], "{lines:?}");
+
+    // Counts of another number of decimals.
+    let ones = folded("ones", "a;b 1\na;c 2\n");
+    let diff = printed(&["diff", "-s", "sym", "--per", "nothing"], &[&fractions, &ones]);
+    let heads: Vec<&str> =
+        diff.lines().take(2).filter_map(|line| line.rsplit_once(": ")).map(|(_, told)| told).collect();
+    assert_eq!(heads, ["2 stacks of samples, total 0.01", "2 stacks of samples, total 3"], "{diff}");
+    let rows: Vec<Vec<&str>> = diff.lines().skip(4).map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(rows, [["+1.99", "▲", "0.006", "2", "1", "1", "c"], ["+0.996", "▲", "0.004", "1", "1", "1", "b"]]);
+    let mut command = program();
+    let output = command.args(["diff", "--per", "second"]).args([&fractions, &ones]).output().expect("it starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(2) && said.contains("span no time"), "{said}");
+}
+
+/// Samples of one stack are stored as their sum: the number of samples is not that of stacks.
+#[test]
+fn headings_count_the_samples_of_sums() {
+    let output = run(program().args(["report", "--stdio", "-g", "none", "-i"]).arg(imported("go-cpu.pprof")));
+    let text = String::from_utf8(output.stdout).expect("utf8");
+    assert!(text.contains("# Samples: 49  of event 'cpu'\n# Total: 490000000 nanoseconds\n"), "{text}");
+}
+
 /// Differences of sums are tested with the numbers of samples that the sums stand for.
 #[test]
 fn differences_of_sums_are_tested_by_their_samples() {

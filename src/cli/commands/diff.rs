@@ -11,6 +11,7 @@ use crate::lang::counted;
 use crate::panel::printable::EscapeForm;
 use crate::panel::row_order::arrange;
 use crate::panel::text::clean;
+use crate::panel::unit::thousands;
 use crate::perfdata::SampleCount;
 use crate::query::diff::go_exit;
 use crate::query::diff::{DiffRow, DiffSide, NormalizeBy, diff};
@@ -49,6 +50,16 @@ pub(crate) fn run(mut args: DiffArgs) -> anyhow::Result<u8> {
     if matches!(args.format, DiffFormat::Folded | DiffFormat::Svg) {
         return stacks(&args, &old, &new, skips_go_exit);
     }
+    if per == NormalizeBy::Second {
+        for (path, side) in [(&args.old, old.side), (&args.new, new.side)] {
+            if side.seconds == 0.0 && !side.total.is_zero() {
+                let path = path.display();
+                return Err(usage(format!(
+                    "--per second: the samples of {path} span no time; compare shares with --per total"
+                )));
+            }
+        }
+    }
     let rows = diff((&old.side, &old.rows), (&new.side, &new.rows), per);
     let mut rows: Vec<Row> = rows.into_iter().filter(|row| !args.baseline_only || row.old.samples > 0).collect();
     // The sort is stable: equal rows stay sorted by the largest difference.
@@ -72,10 +83,10 @@ pub(crate) fn run(mut args: DiffArgs) -> anyhow::Result<u8> {
     let rows: Vec<&Row> = rows.iter().take(args.limit.unwrap_or(usize::MAX)).collect();
     match args.format {
         DiffFormat::Json => {
-            let list: Vec<_> = rows.iter().map(|r| object(r, &keys)).collect();
+            let list: Vec<_> = rows.iter().map(|r| object(r, &keys, shape.totals)).collect();
             let side = |path: &std::path::Path, one: &ComparedSide| {
                 serde_json::json!({ "file": path.display().to_string(), "event": one.loaded.event_names[one.event],
-                    "samples": one.side.total.samples, "period": one.side.total.period, "seconds": one.side.seconds })
+                    "samples": one.side.samples(one.side.total), "period": one.side.total.period, "seconds": one.side.seconds })
             };
             let all = serde_json::json!({ "old": side(&args.old, &old), "new": side(&args.new, &new),
                 "per": per.unit_label(), "test": "two-proportion z, 95 %", "rows": list });
@@ -88,13 +99,17 @@ pub(crate) fn run(mut args: DiffArgs) -> anyhow::Result<u8> {
         }
         _ => {
             let side = |name: &str, path: &std::path::Path, one: &ComparedSide| {
-                format!(
-                    "# {name} {}: {} of {}, {:.1} s\n",
-                    clean(&path.display().to_string()),
-                    counted(one.side.total.samples, "sample"),
-                    clean(&one.loaded.event_names[one.event]),
-                    one.side.seconds
-                )
+                let meaning = one.loaded.data().meaning(one.event);
+                let (n, noun) = meaning.count.counted(one.side.total.samples, one.side.total.period);
+                let total = match meaning.is_value {
+                    true => format!(", total {}", meaning.unit.total(one.side.total.period, thousands)),
+                    false => String::new(),
+                };
+                // Most profiles of other tools have no times.
+                let has_times = !meaning.is_value || one.side.seconds > 0.0;
+                let seconds = if has_times { format!(", {:.1} s", one.side.seconds) } else { String::new() };
+                let (path, event) = (path.display().to_string(), clean(&one.loaded.event_names[one.event]));
+                format!("# {name} {}: {} of {event}{total}{seconds}\n", clean(&path), counted(n, noun))
             };
             if !args.quiet {
                 print(&side("old", &args.old, &old))?;
@@ -185,7 +200,8 @@ impl ComparedSide {
         if args.percentage.unwrap_or(args.which.usual_shares()) == ShareOf::Absolute {
             total = Aggregate::new(event, args.which.of_times_and_cpus().filter(&loaded)?).over(loaded.data()).total();
         }
-        let side = DiffSide { total, seconds, stands_for: loaded.data().sample_count(event) };
+        let meaning = loaded.data().meaning(event);
+        let side = DiffSide { total, seconds, stands_for: meaning.count, unit: meaning.unit };
         Ok(Self { event, side, rows, loaded })
     }
 }

@@ -11,7 +11,7 @@ pub(crate) mod go_exit;
 use hashbrown::HashMap;
 
 use crate::panel::row_order::arrange;
-use crate::perfdata::SampleCount;
+use crate::perfdata::{EventUnit, SampleCount};
 use crate::profile::Acc;
 
 /// The normalization of weights in a comparison.
@@ -53,16 +53,24 @@ pub struct DiffSide {
     pub seconds: f64,
     /// The number of samples that each stored one stands for.
     pub stands_for: SampleCount,
+    /// The unit of its periods.
+    pub unit: EventUnit,
 }
 
 impl DiffSide {
+    /// Returns the number of a weight's samples, or of its stacks if that of the samples is unknown.
+    pub(crate) fn samples(&self, acc: Acc) -> u64 {
+        self.stands_for.counted(acc.samples, acc.period).0
+    }
+
     /// Returns a weight in the unit of `per`. That is percent of the total, period per second, or period.
     pub(crate) fn value(&self, acc: Acc, per: NormalizeBy) -> f64 {
+        let period = acc.period as f64 / self.unit.scale();
         match per {
             NormalizeBy::Total => acc.percent_of(&self.total),
-            NormalizeBy::Second if self.seconds > 0.0 => acc.period as f64 / self.seconds,
+            NormalizeBy::Second if self.seconds > 0.0 => period / self.seconds,
             NormalizeBy::Second => 0.0,
-            NormalizeBy::Nothing => acc.period as f64,
+            NormalizeBy::Nothing => period,
         }
     }
 }
@@ -159,11 +167,7 @@ pub fn z(a: u64, n: u64, b: u64, m: u64) -> f64 {
 }
 
 fn n_samples(acc: Acc, stands_for: SampleCount) -> Option<u64> {
-    match stands_for {
-        SampleCount::One => Some(acc.samples),
-        SampleCount::PerPeriod(period) => Some(acc.period / period.max(1)),
-        SampleCount::Unknown => None,
-    }
+    (stands_for != SampleCount::Unknown).then(|| stands_for.counted(acc.samples, acc.period).0)
 }
 
 /// Returns the z statistic of a share: (weight, total) before and now. Without the numbers of samples, it is infinite for
@@ -307,6 +311,9 @@ mod tests {
         assert_eq!(DiffSide { seconds: 8.0, ..side }.value(acc(6), NormalizeBy::Second), 7.5);
         assert_eq!(DiffSide { seconds: 0.5, ..side }.value(acc(6), NormalizeBy::Second), 120.0);
         assert_eq!(DiffSide { seconds: 0.0, ..side }.value(acc(6), NormalizeBy::Second), 0.0);
+        // Counts of two files with other numbers of decimals.
+        let decimals = DiffSide { unit: EventUnit::Decimal(2), ..side };
+        assert_eq!([NormalizeBy::Nothing, NormalizeBy::Second].map(|per| decimals.value(acc(6), per)), [0.6, 0.15]);
         assert_eq!(pers.map(NormalizeBy::word), ["total", "second", "nothing"]);
         assert_eq!(pers.map(NormalizeBy::unit_label), ["percent of each side", "period per second", "period"]);
     }

@@ -3,6 +3,7 @@
 use crate::event::format::Format;
 use crate::panel::table::{Align, Cell, Column, Table};
 use crate::panel::unit::{percent, short};
+use crate::perfdata::{EventUnit, PeriodMeaning, SampleCount};
 use crate::profile::{Acc, Sym};
 use crate::query::answer::TopLine;
 use crate::query::column::ColumnValue;
@@ -107,8 +108,17 @@ impl From<&ColumnValue> for Cell {
 pub fn value(value: f64, per: NormalizeBy) -> Cell {
     match per {
         NormalizeBy::Total => Cell::Percent(value),
+        // Counts of texts may be fractions.
+        _ if value < 100.0 && value.fract() != 0.0 => Cell::Text(few(value).into()),
         _ => Cell::Count(value.round() as u64),
     }
+}
+
+/// Formats a small value to three digits.
+fn few(value: f64) -> String {
+    let decimals = (2 - value.abs().log10().floor() as i32).clamp(0, 12) as usize;
+    let text = format!("{value:.decimals$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
 /// Formats a difference with its verdict, e.g. `▲ +1.2 pp`.
@@ -121,6 +131,7 @@ pub(crate) fn signed(delta: f64, per: NormalizeBy, weight: impl Fn(f64) -> Strin
     let sign = if delta < 0.0 { '-' } else { '+' };
     let size = match per {
         NormalizeBy::Total => percent(delta.abs()).replace('%', "pp"),
+        NormalizeBy::Second | NormalizeBy::Nothing if delta.abs() < 100.0 && delta.fract() != 0.0 => few(delta.abs()),
         NormalizeBy::Second | NormalizeBy::Nothing => weight(delta.abs()),
     };
     format!("{sign}{size}")
@@ -148,6 +159,8 @@ pub(crate) struct TopTable<'a> {
     pub(crate) whole: Acc,
     pub(crate) modes: &'a ModeWeights,
     pub(crate) latency: &'a LatencyWeights,
+    /// How the event's periods are read.
+    pub(crate) meaning: PeriodMeaning,
     /// The tracepoint whose fields are shown as words instead of numbers.
     pub(crate) words: Option<&'a Format>,
 }
@@ -156,7 +169,19 @@ impl TopTable<'_> {
     pub(crate) fn table(&self, limit: usize) -> Table {
         let row = |row: &TopRow| self.fields.iter().map(|field| self.cell(row, *field)).collect();
         let rows = self.top.rows.iter().take(limit).map(row).collect();
-        Table { columns: self.fields.iter().map(|f| f.column()).collect(), rows }
+        Table { columns: self.fields.iter().map(|field| self.column(*field)).collect(), rows }
+    }
+
+    /// Returns a column, titled after what it counts.
+    pub(crate) fn column(&self, field: TopField) -> Column {
+        let column = field.column();
+        let counts_stacks = field == TopField::Samples && self.meaning.count == SampleCount::Unknown;
+        if counts_stacks { Column { title: "Stacks".into(), ..column } } else { column }
+    }
+
+    /// Returns the number of a row's own samples, or of its stacks if that of the samples is unknown.
+    pub(crate) fn samples(&self, row: &TopRow) -> u64 {
+        self.meaning.count.counted(row.own.samples, row.own.period).0
     }
 
     pub(crate) fn weight(&self, row: &TopRow, mode: CpuMode) -> Acc {
@@ -170,8 +195,11 @@ impl TopTable<'_> {
             TopField::SelfTime => share(row.own),
             TopField::Mode(mode) => share(self.weight(row, mode)),
             TopField::Latency => Cell::Percent(self.latency.of_row(row).percent_of(&self.latency.whole)),
-            TopField::Samples => Cell::Count(row.own.samples),
-            TopField::Period => Cell::Count(row.own.period),
+            TopField::Samples => Cell::Count(self.samples(row)),
+            TopField::Period => match self.meaning.unit {
+                unit @ EventUnit::Decimal(1..) => Cell::Text(unit.written(row.own.period).into()),
+                _ => Cell::Count(row.own.period),
+            },
             TopField::Ipc => self.top.ipc(row, false).map_or(Cell::Empty, Cell::Ratio),
             TopField::Delta | TopField::Old => Cell::Empty,
             TopField::Key(key) => self.in_words(key, key_cell(self.data, self.top, row, key)),

@@ -280,7 +280,7 @@ pub(crate) fn sort(table: &TopTable<'_>, rows: &mut [TopRow], order: &[TopField]
         match field {
             TopField::SelfTime | TopField::Period => by(&|row| row.own.period),
             TopField::Children => by(&|row| row.children.period),
-            TopField::Samples => by(&|row| row.own.samples),
+            TopField::Samples => by(&|row| table.samples(row)),
             TopField::Mode(mode) => by(&|row| table.weight(row, *mode).period),
             TopField::Latency => by(&|row| table.latency.of_row(row).period),
             TopField::Ipc | TopField::Delta | TopField::Old => Ordering::Equal,

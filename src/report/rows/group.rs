@@ -28,8 +28,10 @@ impl GroupRows<'_> {
     /// Formats the events, and their samples.
     pub(crate) fn heading(&self) -> String {
         let names: Vec<_> = self.0.iter().map(|rows| clean(rows.name)).collect();
-        let samples: Vec<String> = self.0.iter().map(|rows| thousands(rows.top.total.samples)).collect();
-        format!("# events {{{}}}: {} samples, sorted by {}\n", names.join(","), samples.join(", "), names[0])
+        let samples: Vec<(u64, &str)> = self.0.iter().map(|rows| rows.samples(&rows.top.total)).collect();
+        let noun = if samples.iter().any(|(_, noun)| *noun != "sample") { "stacks" } else { "samples" };
+        let samples: Vec<String> = samples.iter().map(|(n, _)| thousands(*n)).collect();
+        format!("# events {{{}}}: {} {noun}, sorted by {}\n", names.join(","), samples.join(", "), names[0])
     }
 
     /// Returns the shares of each event, and the keys. Rows are sorted by the first event, then by the next ones.

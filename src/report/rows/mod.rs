@@ -20,8 +20,7 @@ use crate::filter::ChosenFunctions;
 use crate::panel::row_order::arrange_by_key;
 use crate::panel::text::clean;
 use crate::panel::unit::{percent, thousands};
-use crate::perfdata::EventUnit;
-use crate::perfdata::LATENCY;
+use crate::perfdata::{LATENCY, PeriodMeaning};
 use crate::profile::{Acc, FrameId, Sym};
 use crate::query::parallel::shared;
 use crate::query::rows::latency_weights::LatencyWeights;
@@ -84,7 +83,7 @@ impl ReportShape<'_> {
 pub(crate) struct EventRows<'a> {
     data: Data<'a>,
     name: &'a str,
-    unit: EventUnit,
+    meaning: PeriodMeaning,
     top: Top,
     columns: Columns,
     fields: Vec<TopField>,
@@ -154,8 +153,8 @@ impl<'a> EventRows<'a> {
             latency.whole = base.total(data, event);
         }
         let lost = loaded.ingest.core().profile.ledger.lost_of(event);
-        let (name, unit) = (&*loaded.event_names[event], data.unit(event));
-        let mut out = Self { data, name, unit, top, columns, fields, modes, latency, whole, lost, format };
+        let (name, meaning) = (&*loaded.event_names[event], data.meaning(event));
+        let mut out = Self { data, name, meaning, top, columns, fields, modes, latency, whole, lost, format };
         out.choose(shape);
         out
     }
@@ -209,6 +208,11 @@ impl<'a> EventRows<'a> {
         rows.sort_by_cached_key(|row| (Reverse(row.children.period), depth(row)));
     }
 
+    /// Returns the number of a weight's samples, and their noun: stacks if the number of samples is unknown.
+    fn samples(&self, weight: &Acc) -> (u64, &'static str) {
+        self.meaning.count.counted(weight.samples, weight.period)
+    }
+
     /// Returns whether no sample passes the filters.
     pub(crate) fn is_empty(&self) -> bool {
         self.top.total.samples == 0
@@ -222,6 +226,7 @@ impl<'a> EventRows<'a> {
             whole: self.whole,
             modes: &self.modes,
             latency: &self.latency,
+            meaning: self.meaning,
             words: None,
         }
     }
@@ -331,16 +336,17 @@ impl<'a> EventRows<'a> {
 
     /// Formats the event, its samples, and the column by which rows are sorted.
     fn heading(&self, shape: &ReportShape<'_>) -> String {
-        let line = json::event_line(self.name, "sample", self.unit, &self.top.total, self.lost);
+        let line = json::event_line(self.name, "sample", self.meaning, &self.top.total, self.lost);
         let usual = match (self.columns.by_ipc, shape.by_children && !shape.hierarchy) {
             (true, _) => TopField::Ipc,
             (false, true) => TopField::Children,
             (false, false) => TopField::SelfTime,
         };
         let first = self.columns.order.first().copied().unwrap_or(usual);
-        let base = match self.whole.samples {
-            whole if whole == self.top.total.samples => String::new(),
-            whole => format!(", percentages of all {}", thousands(whole)),
+        let (of_all, of_shown) = (self.samples(&self.whole).0, self.samples(&self.top.total).0);
+        let base = match of_all == of_shown {
+            true => String::new(),
+            false => format!(", percentages of all {}", thousands(of_all)),
         };
         format!("{}{base}, sorted by {}\n", line.trim_end(), first.column().title)
     }
@@ -420,7 +426,7 @@ impl<'a> EventRows<'a> {
         });
         let (table, shown) = (self.table(), self.top.rows.iter().take(shape.limit));
         let rows = shown.map(|row| json::row(&table, row, &self.columns.keys, chains.as_ref())).collect();
-        json::event(self.name, self.unit, &self.top.total, self.lost, rows)
+        json::event(self.name, self.meaning, &self.top.total, self.lost, rows)
     }
 }
 

@@ -73,7 +73,6 @@ impl StdioReport<'_> {
 
     /// Formats rows, with the chains that the first event has below them.
     pub(super) fn text_of(&self, rows: &[GroupRow<'_>], events: &str, chains: &ChainsByRow<String>) -> String {
-        let total: Acc = self.tables.iter().map(|table| table.whole).sum();
         let mut out = String::new();
         let is_one = |field: &TopField| self.shape.only.iter().any(|one| *field == TopField::Key(one.key));
         let fields = self.tables.first().map_or(&[][..], |table| table.fields);
@@ -85,10 +84,10 @@ impl StdioReport<'_> {
         let dots: Vec<String> = columns.iter().map(|column| ".".repeat(column.width)).collect();
         // Writing into a string cannot fail.
         if !self.shape.options.quiet {
-            let samples = rounded(total.samples);
             let slices = self.shape.time.map_or_else(String::new, |time| format!(" (time slices: {})", clean(time)));
-            let _ = writeln!(out, "# Samples: {samples} of {events}{slices}");
-            let _ = writeln!(out, "# Event count (approx.): {}\n#", total.period);
+            let (counted, sum) = self.totals();
+            let _ = writeln!(out, "# {counted} of {events}{slices}");
+            let _ = writeln!(out, "# {sum}\n#");
             let _ = writeln!(out, "# {}\n# {}\n#", titles.join("  "), dots.join("  "));
         }
         for (i, row) in rows.iter().enumerate() {
@@ -102,6 +101,27 @@ impl StdioReport<'_> {
             out.push_str(of_first.map_or("", String::as_str));
         }
         out + "\n\n"
+    }
+
+    /// Returns the lines about samples and periods in perf's words. Sums of other tools' files have units, and are not
+    /// counts of an event.
+    fn totals(&self) -> (String, String) {
+        let meanings = self.tables.iter().map(|table| (table.meaning, table.whole));
+        let total: Acc = self.tables.iter().map(|table| table.whole).sum();
+        let (mut n, mut name) = (0u64, "Samples");
+        for (meaning, whole) in meanings.clone() {
+            let (samples, noun) = meaning.count.counted(whole.samples, whole.period);
+            n = n.saturating_add(samples);
+            name = if noun == "sample" { name } else { "Stacks" };
+        }
+        let sum = match self.tables.iter().any(|table| table.meaning.is_value) {
+            true => {
+                let totals = meanings.map(|(meaning, whole)| meaning.unit.total(whole.period, |n| n.to_string()));
+                format!("Total: {}", totals.collect::<Vec<_>>().join(", "))
+            }
+            false => format!("Event count (approx.): {}", total.period),
+        };
+        (format!("{name}: {}", rounded(n)), sum)
     }
 
     fn column(&self, at: usize, field: TopField, rows: &[GroupRow<'_>]) -> Printed {
@@ -142,7 +162,10 @@ impl StdioReport<'_> {
             TopField::Key(ColumnKey::Dso) => "Shared Object",
             TopField::Key(ColumnKey::Srcline) => "Source:Line",
             TopField::Key(ColumnKey::Srcfile) => "Source File",
-            field => return field.column().title.into_owned(),
+            field => {
+                let column = self.tables.first().map_or_else(|| field.column(), |table| table.column(field));
+                return column.title.into_owned();
+            }
         };
         title.to_owned()
     }

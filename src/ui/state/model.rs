@@ -4,7 +4,7 @@ use ratatui::layout::Rect;
 
 use crate::engine::Request;
 use crate::lang::counted;
-use crate::perfdata::{EventDesc, SampleCount};
+use crate::perfdata::EventDesc;
 use crate::profile::Acc;
 use crate::query::answer::EventInfo;
 use crate::query::rows::top_table::TopField;
@@ -138,11 +138,8 @@ impl Model {
     /// Returns the number of samples of a weight and their noun. Other tools store samples of one stack as their sum; if
     /// the period of one is unknown, the stored stacks are counted.
     pub(crate) fn samples_of(&self, weight: Acc) -> (u64, &'static str) {
-        match self.recorded_event().map(EventDesc::sample_count).unwrap_or_default() {
-            SampleCount::One => (weight.samples, "sample"),
-            SampleCount::PerPeriod(period) => (weight.period / period.max(1), "sample"),
-            SampleCount::Unknown => (weight.samples, "stack"),
-        }
+        let count = self.recorded_event().map(EventDesc::sample_count).unwrap_or_default();
+        count.counted(weight.samples, weight.period)
     }
 
     /// Returns it as text.

@@ -3,7 +3,7 @@
 use crate::engine::IntakeOptions;
 use crate::ingest::hardware::HardwareWords;
 use crate::kernel::attr::sample;
-use crate::perfdata::EventUnit;
+use crate::perfdata::PeriodMeaning;
 use crate::perfdata::features::bit;
 use crate::query::aggregate::filter_eval::FilterEvaluator;
 use crate::report::hardware::{HardwareKey, HardwareRows, KEYS, Key, NeededField, usual};
@@ -135,10 +135,12 @@ impl HardwareReport {
             let (name, total) = (&loaded.event_names[event], rows.total);
             match args.format {
                 OutputFormat::Csv => tables.push((name.as_str(), table)),
-                OutputFormat::Json => events.push(json::event(name, EventUnit::Count, &total, lost, table.to_json())),
+                OutputFormat::Json => {
+                    events.push(json::event(name, PeriodMeaning::default(), &total, lost, table.to_json()))
+                }
                 OutputFormat::Text => {
                     let what = if self.words == HardwareWords::Branches { "branch" } else { "sample" };
-                    let line = json::event_line(name, what, EventUnit::Count, &total, lost);
+                    let line = json::event_line(name, what, PeriodMeaning::default(), &total, lost);
                     print(&format!("{line}{}\n", table.to_text()))?;
                 }
             }

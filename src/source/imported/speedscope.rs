@@ -86,11 +86,19 @@ pub(super) fn read(file: SpeedscopeFile) -> Result<ImportedProfile, ImportError>
         })
         .collect();
     let decimals = decimals(&file.profiles);
-    let mut reader = Reader { out, frames, decimals, events: HashMap::new(), unbalanced: 0 };
+    let mut reader = Reader { out, frames, decimals, events: HashMap::new(), unbalanced: 0, unknown: 0, unweighted: 0 };
     file.profiles.iter().for_each(|profile| reader.profile(profile));
     if reader.unbalanced > 0 {
         let ends = counted(reader.unbalanced, "call end");
         reader.out.notes.push(format!("left out {ends} without an earlier begin"));
+    }
+    if reader.unknown > 0 {
+        let frames = counted(reader.unknown, "frame");
+        reader.out.notes.push(format!("left out {frames} of samples: the file does not have their functions"));
+    }
+    if reader.unweighted > 0 {
+        let samples = counted(reader.unweighted, "sample");
+        reader.out.notes.push(format!("left out {samples}: the file does not have their weights"));
     }
     if reader.out.events.is_empty() { Err(ImportError::Lacks("samples")) } else { Ok(reader.out) }
 }
@@ -116,6 +124,9 @@ struct Reader {
     /// The event of each unit.
     events: HashMap<EventUnit, u16>,
     unbalanced: u64,
+    /// Frames of samples that are not in the list of frames, and samples without a weight.
+    unknown: u64,
+    unweighted: u64,
 }
 
 impl Reader {
@@ -141,10 +152,14 @@ impl Reader {
             }
         };
         let mut at = profile.start_value;
-        for (frames, weight) in
-            profile.samples.iter().zip(profile.weights.iter().copied().chain(std::iter::repeat(1.0)))
-        {
+        // Without any weights, each sample counts as one.
+        let usual = if profile.weights.is_empty() { usize::MAX } else { 0 };
+        let weights = profile.weights.iter().copied().chain(std::iter::repeat_n(1.0, usual));
+        let lacks = if usual == 0 { profile.samples.len().saturating_sub(profile.weights.len()) } else { 0 };
+        self.unweighted += lacks as u64;
+        for (frames, weight) in profile.samples.iter().zip(weights) {
             let known = frames.iter().filter_map(|frame| self.frames.get(*frame as usize));
+            self.unknown += frames.len() as u64 - known.clone().count() as u64;
             let stack = known.fold(ROOT, |stack, frame| self.out.stack(stack, *frame));
             add(&mut self.out, at, weight, stack);
             at += weight;

@@ -186,6 +186,22 @@ fn cpu_profiles_of_v8() {
     );
 }
 
+/// V8 writes some samples later than newer ones.
+#[test]
+fn periods_of_v8_are_times_on_the_clock() {
+    let timed =
+        format!("{NODES},\"startTime\":1000,\"endTime\":1400,\"samples\":[2,4,3,2],\"timeDeltas\":[0,200,-100,250]}}");
+    assert_eq!(
+        read(timed.as_bytes()),
+        [
+            "javascript cpu main 100000 at 1000000",
+            "javascript cpu (idle) 100000 at 1100000",
+            "javascript cpu main;(anonymous) 150000 at 1200000",
+            "javascript cpu main 50000 at 1350000",
+        ]
+    );
+}
+
 /// Functions without names differ by their lines: most functions of a program may be arrow functions.
 #[test]
 fn functions_of_v8_without_names_have_their_lines() {
@@ -262,6 +278,26 @@ fn speedscopes_samples_and_events() {
             "t2 time a 500000000 at 4000000000",
         ]
     );
+}
+
+#[test]
+fn speedscopes_missing_functions_and_weights_are_reported() {
+    let text = |weights: &str| {
+        format!(
+            r#"{{"$schema":"https://www.speedscope.app/file-format-schema.json","shared":{{"frames":[{{"name":"a"}}]}},"profiles":[
+            {{"type":"sampled","name":"t","unit":"seconds","startValue":0,"endValue":1,"samples":[[0,7],[0]]{weights}}}]}}"#
+        )
+    };
+    let mut source = open(text(r#","weights":[0.5]"#).as_bytes()).expect("a profile");
+    assert_eq!(
+        source.info.notes,
+        [
+            "left out 1 frame of samples: the file does not have their functions",
+            "left out 1 sample: the file does not have their weights",
+        ]
+    );
+    assert_eq!(lines(&mut source), ["t time a 500000000"]);
+    assert_eq!(read(text("").as_bytes()), ["t time a 1000000000", "t time a 1000000000 at 1000000000"]);
 }
 
 const FIREFOX: &str = r#"{"meta":{"preprocessedProfileVersion":49,"interval":1,"product":"app"},"libs":[{"path":"/lib/x.so","name":"x.so"}],"threads":[

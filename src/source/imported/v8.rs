@@ -81,16 +81,21 @@ pub(super) fn read(profile: CpuProfile) -> Result<ImportedProfile, ImportError> 
         (Some(samples), Some(deltas)) if !samples.is_empty() => {
             out.event("cpu", EventUnit::Nanoseconds, true);
             let mut time = profile.start_time;
+            let times = deltas.iter().copied().chain(std::iter::repeat(0.0)).map(|delta| {
+                time += delta;
+                time
+            });
+            let mut samples: Vec<(f64, u64)> = times.zip(samples.iter().copied()).collect();
+            // V8 writes negative distances at times: the period is the time until the next sample on the clock.
+            samples.sort_by(|a, b| a.0.total_cmp(&b.0));
+            let ends = samples.iter().skip(1).map(|(time, _)| *time).chain([profile.end_time]);
             let mut unknown = 0u64;
-            for (at, node) in samples.iter().enumerate() {
-                time += deltas.get(at).copied().unwrap_or(0.0);
-                let until_end = (profile.end_time - time).max(0.0);
-                let span = if at + 1 < samples.len() { deltas.get(at + 1).copied().unwrap_or(0.0) } else { until_end };
+            for ((time, node), end) in samples.iter().zip(ends) {
                 let Some(stack) = stacks.get(node) else {
                     unknown += 1;
                     continue;
                 };
-                out.add(sample(rounded(time * 1000.0), rounded(span * 1000.0), *stack));
+                out.add(sample(rounded(time * 1000.0), rounded((end - time) * 1000.0), *stack));
             }
             if unknown > 0 {
                 out.notes.push(format!("{unknown} samples were left out: their nodes are missing in the file"));

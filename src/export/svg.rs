@@ -24,7 +24,10 @@ fn write(input: &ExportInput<'_>, out: &mut dyn Write) -> io::Result<()> {
     if lines.is_empty() {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "no samples to draw"));
     }
-    write_lines(&lines, input.title, &input.data.events[input.event], out)
+    // Counts with decimals are drawn as whole numbers of their smallest part.
+    let (event, scale) = (&input.data.events[input.event], input.data.unit(input.event).scale());
+    let event = if scale > 1.0 { format!("{event}/{scale}") } else { event.clone() };
+    write_lines(&lines, input.title, &event, out)
 }
 
 /// Draws folded lines. Lines with two weights become a differential graph: red for growth, blue for decline.

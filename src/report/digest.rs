@@ -31,6 +31,8 @@ pub(crate) struct Digest {
     /// Seconds between the first and the last sample.
     pub(crate) seconds: f64,
     pub(crate) samples: u64,
+    /// The stored samples are sums of an unknown number of samples: `samples` counts stacks.
+    pub(crate) counts_stacks: bool,
     pub(crate) lost: u64,
     /// The average number of busy CPUs, if the event is a clock, and the number of sampled ones; 0 if unknown.
     pub(crate) busy: Option<f64>,
@@ -138,10 +140,10 @@ impl Digest {
             found.push("none".to_owned());
         }
         section(&mut out, "Findings", &found, "");
-        let processes = plain(&|at| self.processes[at].line(self.samples), self.processes.len());
+        let processes = plain(&|at| self.processes[at].line(self.tested()), self.processes.len());
         let more = self.again.command(" -s pid,comm,sym", '1');
         section(&mut out, &self.busy_title(), &processes, &more);
-        let paths = plain(&|at| self.paths[at].line(self.samples), self.paths.len());
+        let paths = plain(&|at| self.paths[at].line(self.tested()), self.paths.len());
         section(&mut out, "Heaviest paths, callers first", &paths, &self.again.command(" -g caller", '2'));
         let cpus = plain(&|at| self.by_cpu[at].line(), self.by_cpu.len());
         section(&mut out, "CPUs with the most work", &cpus, &self.again.command(" -s cpu,sym", '4'));
@@ -157,14 +159,21 @@ impl Digest {
 
     fn head(&self) -> String {
         let machine = if self.machine.is_empty() { String::new() } else { format!("{}: ", self.machine) };
-        let samples = counted(self.samples, "sample");
-        let event =
-            format!("{machine}{samples} of {} in {:.1} s, {} lost", self.event, self.seconds, thousands(self.lost));
+        let samples = counted(self.samples, if self.counts_stacks { "stack" } else { "sample" });
+        // Most profiles of other tools have no times.
+        let span = if self.seconds == 0.0 { String::new() } else { format!(" in {:.1} s", self.seconds) };
+        let event = format!("{machine}{samples} of {}{span}, {} lost", self.event, thousands(self.lost));
         let sure = match self.samples {
+            _ if self.counts_stacks => "shares have no range of chance: the number of samples is unknown".to_owned(),
             0 => "no sample: nothing ran, or the filter excludes everything".to_owned(),
             _ => "± is the range of chance of a share (95 %)".to_owned(),
         };
         format!("{}\n{sure}\n", cut(&event))
+    }
+
+    /// Returns the number of samples by which chance is tested; `None` if it is unknown.
+    fn tested(&self) -> Option<u64> {
+        (!self.counts_stacks).then_some(self.samples)
     }
 
     fn busy_title(&self) -> String {
@@ -183,7 +192,7 @@ impl Digest {
     }
 
     fn object(&self, rows: usize) -> Value {
-        let margin = |share: f64| round(margin(share, self.samples));
+        let margin = |share: f64| self.tested().map(|samples| round(margin(share, samples)));
         let findings: Vec<Value> =
             (self.findings.iter().take(rows)).map(|found| bounded(found.json(self.start))).collect();
         let process = |one: &DigestProcess| {
@@ -219,7 +228,7 @@ impl Digest {
 }
 
 impl DigestProcess {
-    fn line(&self, samples: u64) -> String {
+    fn line(&self, samples: Option<u64>) -> String {
         let cpus = self.cpus.map_or(String::new(), |cpus| format!("{cpus:.2} CPU  "));
         let threads = if self.threads > 1 { format!(" ({} threads)", self.threads) } else { String::new() };
         format!(
@@ -236,7 +245,7 @@ impl DigestProcess {
 
 impl DigestPath {
     /// Returns the path in one line; functions in the middle are left out if it is too long.
-    fn line(&self, samples: u64) -> String {
+    fn line(&self, samples: Option<u64>) -> String {
         let begin = format!("{}  {}: ", sure(self.share, samples), self.comm);
         let whole = format!("{begin}{}", self.functions.join(" > "));
         if width(&whole) <= WIDTH || self.functions.len() < 3 {
@@ -321,8 +330,12 @@ fn cut(text: &str) -> std::borrow::Cow<'_, str> {
     fit_end(&clean, cells).into_owned().into()
 }
 
-fn sure(share: f64, samples: u64) -> String {
-    format!("{:>7} ±{:<4.1}", percent(share), margin(share, samples))
+fn sure(share: f64, samples: Option<u64>) -> String {
+    let share_text = percent(share);
+    match samples {
+        Some(samples) => format!("{share_text:>7} ±{:<4.1}", margin(share, samples)),
+        None => format!("{share_text:>7}"),
+    }
 }
 
 /// Returns the half width in points of the 95 % interval of a share of independent samples: 1.96·√(p·(1 − p)/n).

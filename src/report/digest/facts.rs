@@ -13,7 +13,7 @@ use crate::machine::resources::ResourceHistory;
 use crate::machine::sampler::HostView;
 use crate::machine::triage::{self, MachineFinding, TriageInput};
 use crate::panel::row_order::arrange_by_key;
-use crate::perfdata::{EventDesc, EventUnit};
+use crate::perfdata::{EventDesc, EventUnit, SampleCount};
 use crate::profile::{Acc, NodeId, SiteId};
 use crate::query::cpus::context::VECTORS;
 use crate::query::cpus::{self, CpuAnswer, CpuCounts};
@@ -60,6 +60,7 @@ impl Digest {
         let core = loaded.ingest.core();
         let fold = Aggregate::new(spec.event, spec.filter.clone()).over(data);
         let total = fold.total();
+        let meaning = data.meaning(spec.event);
         let mut counts = CpuCounts::new(spec.event, false);
         counts.update(data, u64::MAX);
         let span = span(data, &spec);
@@ -90,7 +91,8 @@ impl Digest {
             machine: machine(spec.info),
             event: loaded.event_names.get(spec.event).cloned().unwrap_or_default(),
             seconds: span as f64 / 1e9,
-            samples: total.samples,
+            samples: meaning.count.counted(total.samples, total.period).0,
+            counts_stacks: meaning.count == SampleCount::Unknown,
             lost: core.profile.ledger.lost_of(spec.event),
             busy: by_proc.filter(|_| missing.is_some()).or(sampled),
             cpus: spec.info.n_cpus,

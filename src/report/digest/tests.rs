@@ -24,6 +24,7 @@ fn digest() -> Digest {
         event: "cpu-clock".to_owned(),
         seconds: 10.0,
         samples: 10_000,
+        counts_stacks: false,
         lost: 3,
         busy: Some(1.5),
         cpus: 2,
@@ -110,7 +111,7 @@ fn pages_of_hostile_names_are_bounded_and_printable() {
 fn long_paths_have_their_ends() {
     let names: Vec<String> = (0..100).map(|n| format!("function_{n}")).collect();
     let path = DigestPath { comm: "a".to_owned(), share: 10.0, functions: names };
-    let line = path.line(100);
+    let line = path.line(Some(100));
     assert!(line.contains("a: function_0 > … > ") && line.ends_with(" > function_99"), "{line}");
     assert!(width(&line) <= WIDTH, "{line}");
 }
@@ -120,4 +121,14 @@ fn long_paths_have_their_ends() {
 fn the_range_of_chance_is_that_of_a_binomial_share() {
     assert!((margin(50.0, 100) - 9.8).abs() < 1e-9);
     assert_eq!((margin(0.0, 100), margin(100.0, 100)), (0.0, 0.0));
+}
+
+/// Sums of a heap profile or of folded stacks stand for an unknown number of samples.
+#[test]
+fn sums_have_no_range_of_chance() {
+    let page = Digest { counts_stacks: true, seconds: 0.0, ..digest() };
+    let text = page.text(60);
+    assert!(text.contains("the number of samples is unknown") && !text.contains('±'), "{text}");
+    assert!(text.contains(": 10,000 stacks of cpu-clock, 3 lost\n"), "{text}");
+    assert!(page.json()["processes"][0]["pct_margin"].is_null());
 }

@@ -5,6 +5,7 @@
 pub(crate) mod blocked;
 pub mod bpf;
 pub(crate) mod call_sums;
+pub(crate) mod dns_messages;
 pub(crate) mod file_error;
 pub mod files;
 pub(crate) mod hit_sums;

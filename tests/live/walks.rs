@@ -654,6 +654,7 @@ fn the_object_is_what_its_source_compiles_to() {
     are_compiled("walk", &["perf_event", ".text"]);
     are_compiled("hit_sums", &["perf_event"]);
     are_compiled("call_sums", &["sys_enter", "sys_exit", "sched_process_fork", "sched_process_exec"]);
+    are_compiled("dns_messages", &["net_dev_queue", "sock_recv_length", "consume_skb"]);
     are_compiled("switch_batches", &["sched_switch", "sched_wakeup", "sched_waking", "sched_wakeup_new"]);
 }
 

@@ -14,6 +14,9 @@ use crate::perfdata::OFF_CPU_TIME;
 
 use crate::event::CallGraph;
 
+/// The name of the event of DNS messages.
+pub(crate) const DNS_MESSAGES: &str = "dns-messages";
+
 mod grammar;
 mod terms;
 
@@ -127,6 +130,18 @@ impl Event {
 
     pub(crate) fn is_off_cpu_time(&self) -> bool {
         self.attr.kind == TYPE_SOFTWARE && self.attr.config == SW_BPF_OUTPUT && self.name == OFF_CPU_TIME
+    }
+
+    /// Returns the event of DNS messages: programs write its samples ([`crate::kernel::dns_messages`]), on all CPUs.
+    pub(crate) fn dns_messages() -> Self {
+        let mut event = Self::fixed(DNS_MESSAGES, TYPE_SOFTWARE, SW_BPF_OUTPUT);
+        event.attr.period_or_freq = 1;
+        event.attr.sample_type |= sample::RAW;
+        Self { no_chains: true, machine_wide: true, ..event }
+    }
+
+    pub(crate) fn is_dns_messages(&self) -> bool {
+        self.attr.kind == TYPE_SOFTWARE && self.attr.config == SW_BPF_OUTPUT && self.name == DNS_MESSAGES
     }
 
     /// Returns the default event, the same as perf's.

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use crate::event::{CallGraph, Event};
 use crate::kernel::attr::{Attr, Flag, TYPE_HARDWARE};
+use crate::kernel::dns_messages::DnsRecorder;
 use crate::kernel::limits::Rights;
 use crate::kernel::ring::Ring;
 use crate::kernel::sys::{Errno, Ioctl, Sys};
@@ -26,6 +27,7 @@ use call_feed::CallFeed;
 pub(in crate::source::live) mod call_feed;
 mod calls;
 mod counts;
+mod dns;
 mod hits;
 mod listener;
 mod replace;
@@ -116,6 +118,8 @@ pub(crate) struct Attachment {
     pub(super) calls: Option<CallFeed>,
     /// Whether the kernel refused these programs.
     pub(super) calls_refused: bool,
+    /// The programs that write DNS messages, while an event has them.
+    pub(super) dns: Option<DnsRecorder>,
     /// The programs that sum hits at their events.
     pub(crate) hits: hits::HitCounters,
     /// The programs that record context switches and wake-ups in batches, in place of their events.
@@ -156,6 +160,7 @@ impl Attachment {
             borrowed: MisattributedSamples::default(),
             calls: None,
             calls_refused: false,
+            dns: None,
             hits: hits::HitCounters::default(),
             switches: None,
             switches_refused: false,
@@ -321,6 +326,7 @@ impl Attachment {
                         walks.learn(id, &attr, is_traced);
                     }
                     self.read_strings(i, cpu, id, &attr);
+                    self.record_dns(i, cpu, &fd, id)?;
                     if let Some(outside) = &mut self.outside {
                         outside.learn(id, &self.slots[i].event, &attr);
                     }

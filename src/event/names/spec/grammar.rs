@@ -16,7 +16,7 @@ use crate::lang::quantity::{self, Number};
 
 use pmu::TermError;
 
-use super::{Event, MODIFIER_HELP, terms};
+use super::{DNS_MESSAGES, Event, MODIFIER_HELP, terms};
 
 /// The directories for name lookups; tests use their own.
 #[derive(Clone, Debug)]
@@ -140,6 +140,10 @@ impl<'a> Parser<'a> {
         let is_mem = word.starts_with("mem:");
         if is_mem {
             word = self.with_length(at, word);
+        }
+        if word == DNS_MESSAGES {
+            self.events.push(Event { group, ..Event::dns_messages() });
+            return Ok(());
         }
         let terms = self.terms(at + word.len())?;
         let (base, rest) = word.split_once(':').unwrap_or((word, ""));

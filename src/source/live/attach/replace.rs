@@ -98,6 +98,7 @@ impl Attachment {
             }
             if let Some(i) = open.event {
                 self.slots[usize::from(i)].before.add(&counts);
+                self.end_dns(usize::from(i), open.cpu, open.id);
             }
         }
         gone
@@ -120,6 +121,7 @@ impl Attachment {
             if let Err(error) = self.open_slots(which, cpu, who) {
                 self.opened.truncate(old);
                 self.fresh_ids.truncate(reported);
+                self.drop_unused_dns();
                 return Err(error);
             }
         }

@@ -35,6 +35,7 @@ units! {
     /// Connections and files.
     io:
     tcp,
+    dns,
     files;
 
     /// Allocations, page faults and watched addresses.

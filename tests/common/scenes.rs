@@ -1,6 +1,7 @@
 //! A small scenario for each analysis unit, in records with known results.
 
 use perfprof_tui::record::Record;
+use perfprof_tui::record::dns_message::{DnsMessage, dns_payload};
 use perfprof_tui::record::kinds::Mmap;
 use perfprof_tui::units;
 use perfprof_tui::units::kit::CountedEvents;
@@ -189,6 +190,58 @@ pub fn tcp() -> Stage {
     s.event(6, "tcp:tcp_retransmit_synack", &synack, "\"\"");
     s.call(7, "web");
     s.call(8, "db");
+    s
+}
+
+/// A stage of `dns` with its event.
+pub fn dns() -> Stage {
+    let mut s = stage("dns", &[]);
+    s.plain(0, "dns-messages");
+    s.call(7, "web");
+    s.call(8, "cron");
+    s
+}
+
+/// Passes a DNS message: of a process, at a server, with the local port and the id.
+pub fn dns_message(s: &mut Stage, after: u64, pid: i32, server: &str, place: (u16, u16), payload: &[u8]) {
+    let is_answer = payload.get(2).is_some_and(|flags| flags & 0x80 != 0);
+    let payload = [&place.1.to_be_bytes()[..], payload.get(2..).unwrap_or_default()].concat();
+    let server = server.parse().expect("an address");
+    let message = DnsMessage { packet: after, is_answer, port: place.0, server, payload: &payload };
+    let hit = perfprof_tui::units::kit::UnitSample { pid, tid: pid, ..s.hit(0, after) };
+    s.give_raw(hit, &message.written());
+}
+
+/// Asks for an address.
+pub fn dns_query(s: &mut Stage, after: u64, pid: i32, server: &str, place: (u16, u16), name: &str) {
+    let labels: Vec<&[u8]> = name.split('.').map(str::as_bytes).collect();
+    dns_message(s, after, pid, server, place, &dns_payload(0, 0x100, &labels, 1));
+}
+
+/// Reads an answer with a code.
+pub fn dns_answer(s: &mut Stage, after: u64, pid: i32, server: &str, place: (u16, u16), code: u16) {
+    dns_message(s, after, pid, server, place, &dns_payload(0, 0x8180 | code, &[], 1)[..12]);
+}
+
+/// One server answers in 2 ms, another one in 1.5 s or with errors, or not at all.
+fn dns_lookups() -> Stage {
+    const FAST: &str = "10.0.0.2:53";
+    const SLOW: &str = "[2001:db8::53]:53";
+    let mut s = dns();
+    for number in 0..4 {
+        let (at, place) = (u64::from(number) * 10 * MS, (40_000 + number, number));
+        dns_query(&mut s, at, 7, FAST, place, "www.example.org");
+        dns_answer(&mut s, at + 2 * MS, 7, FAST, place, 0);
+    }
+    dns_query(&mut s, 50 * MS, 8, SLOW, (50_000, 1), "db.internal");
+    dns_query(&mut s, 51 * MS, 8, SLOW, (50_001, 2), "gone.internal");
+    dns_answer(&mut s, 60 * MS, 8, SLOW, (50_001, 2), 3);
+    dns_query(&mut s, 61 * MS, 8, SLOW, (50_002, 3), "lost.internal");
+    dns_answer(&mut s, 1550 * MS, 8, SLOW, (50_000, 1), 0);
+    dns_query(&mut s, 5061 * MS, 8, SLOW, (50_002, 3), "lost.internal");
+    dns_query(&mut s, 5900 * MS, 7, SLOW, (50_003, 4), "\x1b[31mred.example");
+    dns_answer(&mut s, 5910 * MS, 7, SLOW, (50_003, 4), 2);
+    s.until(7000 * MS);
     s
 }
 
@@ -527,6 +580,7 @@ pub fn scene(name: &str) -> Stage {
         "waits" => parts_of_time(),
         "locks" => lock_chain(),
         "tcp" => tcp_peers(),
+        "dns" => dns_lookups(),
         "files" => file_users(),
         "wakeups" => {
             let mut s = sched(name, &["-g"]);

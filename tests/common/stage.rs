@@ -166,13 +166,18 @@ impl Stage {
                 raw.extend(bytes);
             }
         }
+        self.give_raw(hit, &raw);
+    }
+
+    /// Passes the unit a hit with raw data.
+    pub fn give_raw(&mut self, hit: UnitSample<'_>, raw: &[u8]) {
         self.now = self.now.max(hit.time);
         self.hits += 1;
         let twin = self.twins.get(&hit.stack).copied().filter(|_| self.hits.is_multiple_of(2));
         let hit = UnitSample { stack: twin.unwrap_or(hit.stack), ..hit };
         let common = Context::new(&self.session, &mut self.names, &self.own);
         let mut cx = Context { points: Some(&mut self.points), task: Some((hit.pid, hit.tid)), ..common };
-        self.unit.record(&UnitSample { raw: &raw, ..hit }, &mut cx);
+        self.unit.record(&UnitSample { raw, ..hit }, &mut cx);
     }
 
     /// Passes the unit a side-band record.

@@ -14,6 +14,7 @@ mod containers;
 mod counts;
 mod cpus;
 mod digest;
+mod dns;
 mod door;
 mod files;
 mod hosts;

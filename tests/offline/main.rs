@@ -10,6 +10,7 @@ mod cpus;
 mod damaged;
 mod demo;
 mod digests;
+mod dns;
 mod exports;
 mod files;
 mod first_use;

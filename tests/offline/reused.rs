@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::common::scenes::{
-    HERE, MS, THERE, files, locks, open_file, sched, socket, switch, tcp, unlock, wait, waits, wake,
+    HERE, MS, THERE, dns, dns_query, files, locks, open_file, sched, socket, switch, tcp, unlock, wait, waits, wake,
 };
 use crate::common::stage::{START, Stage, Value, cell, number, rows};
 use perfprof_tui::record::Record;
@@ -82,6 +82,13 @@ fn connects(stage: &mut Stage, at: u64, times: u64) {
     }
 }
 
+/// It looks up names.
+fn asks(stage: &mut Stage, at: u64, times: u64) {
+    for number in 0..times as u16 {
+        dns_query(stage, at * MS + u64::from(number), TID, "10.0.0.2:53", (40_000, number), "a.test");
+    }
+}
+
 /// Its event occurs some times.
 fn hits(stage: &mut Stage, at: u64, times: u64) {
     (0..times).for_each(|_| give(stage, 0, at, &[N(40)]));
@@ -108,6 +115,7 @@ fn all() -> Vec<Reuse> {
         row("syscalls", syscalls, calls, "Slowest", ("comm", "ns")),
         row("locks", locks, waits_for_lock, "Waiters", ("comm", "waited_ns")),
         row("tcp", tcp, connects, "Processes", ("comm", "opened")),
+        row("dns", dns, asks, "Processes", ("comm", "queries")),
         row("files", files, opens, "Processes", ("comm", "total_ns")),
         row(
             "forks",

@@ -1,6 +1,9 @@
 //! The running kernel's types and functions, and its check of filters.
 
 use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use crate::common::{Nature, has, skipped};
 use perfprof_tui::event::filter_error::kernel_message;
@@ -48,4 +51,27 @@ fn the_kernel_says_what_it_does_not_like() {
     assert!(said.as_ref().is_some_and(|w| w.contains("prev_pid == absent") && w.contains('^')), "{said:?}");
     assert_eq!(kernel_message(&root, "sched", "sched_switch", "prev_pid == 1"), None);
     assert!(!root.join("instances").join(format!("perfprof_{}", std::process::id())).exists());
+    somebody_reads_the_instance(&root);
+}
+
+/// Whoever lists tracefs has files of the instance open for a moment, and the kernel does not remove it meanwhile.
+fn somebody_reads_the_instance(root: &Path) {
+    let instance = root.join("instances").join(format!("perfprof_{}", std::process::id()));
+    let is_done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_done.load(Ordering::Relaxed) {
+                // Held for longer than between two accesses of a list.
+                let held = fs::File::open(instance.join("trace"));
+                if held.is_ok() {
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+            }
+        });
+        for _ in 0..20 {
+            kernel_message(root, "sched", "sched_switch", "prev_pid == absent");
+        }
+        is_done.store(true, Ordering::Relaxed);
+    });
+    assert!(!instance.exists());
 }

@@ -4,15 +4,27 @@
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::kernel::procfs;
+use crate::kernel::sys::Errno;
+
+/// The attempts to remove an instance, and the time between two of them.
+const REMOVALS: u32 = 40;
+const PAUSE: Duration = Duration::from_millis(5);
 
 struct Instance(PathBuf);
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        // An instance that cannot be removed now is empty and harmless.
-        let _ = fs::remove_dir(&self.0);
+        // The kernel refuses while somebody else, who lists tracefs, has a file of it open.
+        for _ in 0..REMOVALS {
+            match fs::remove_dir(&self.0) {
+                Err(error) if error.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => std::thread::sleep(PAUSE),
+                // It is empty and harmless.
+                _ => return,
+            }
+        }
     }
 }
 

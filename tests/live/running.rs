@@ -54,7 +54,7 @@ fn the_kernel_says_what_it_does_not_like() {
     somebody_reads_the_instance(&root);
 }
 
-/// Whoever lists tracefs has files of the instance open for a moment, and the kernel does not remove it meanwhile.
+/// Programs that list tracefs have files of the instance open for a moment. The kernel does not remove it meanwhile.
 fn somebody_reads_the_instance(root: &Path) {
     let instance = root.join("instances").join(format!("perfprof_{}", std::process::id()));
     let is_done = AtomicBool::new(false);

@@ -89,8 +89,8 @@ impl Attachment {
 }
 
 /// Returns the tasks on which the program of a probe may be held, the first choice first. The kernel puts a probe into
-/// the code of whoever holds it: held on all tasks, it would slow down every process that maps the file. Cgroups cannot
-/// hold a probe for themselves alone. Without a task, this thread (0) holds it.
+/// the code of the task that holds it. Held on all tasks, it would slow down every process that maps the file. Cgroups
+/// cannot hold a probe for themselves alone. Without a task, this thread (0) holds it.
 fn holders(whos: &[EventTarget]) -> Vec<i32> {
     let is_of_cgroup = |who: &EventTarget| matches!(who, EventTarget::Cgroup(_));
     if whos.iter().any(is_of_cgroup) {

@@ -2,7 +2,7 @@
 //! reports position and reason (Documentation/trace/events.rst, "Event filtering").
 
 use std::fs;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -32,7 +32,11 @@ impl Drop for Instance {
 /// `None` if the kernel accepts the filter, or this user may not create an instance.
 pub fn kernel_message(root: &Path, system: &str, event: &str, filter: &str) -> Option<String> {
     let dir = root.join("instances").join(format!("perfprof_{}", std::process::id()));
-    fs::create_dir(&dir).ok()?;
+    match fs::create_dir(&dir) {
+        // It could not be removed the last time.
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+        created => created.ok()?,
+    }
     let instance = Instance(dir);
     let path = instance.0.join("events").join(system).join(event).join("filter");
     let mut file = fs::File::options().write(true).open(&path).ok()?;

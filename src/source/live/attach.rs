@@ -20,7 +20,7 @@ use super::records::losses::RingLosses;
 use super::records::misattributed::MisattributedSamples;
 use super::records::outer_namespace::OuterNamespaceTasks;
 use super::records::pipeline::DrainedRing;
-use super::records::stack_walks::StackWalks;
+use super::records::stack_walks::{ALL_TASKS, StackWalks};
 use super::records::strings::{OpenedEvent, TracedStrings};
 use call_feed::CallFeed;
 
@@ -64,7 +64,7 @@ pub(crate) enum EventTarget {
 }
 
 impl EventTarget {
-    pub(crate) const ALL: Self = Self::Task(-1);
+    pub(crate) const ALL: Self = Self::Task(ALL_TASKS);
 }
 
 #[derive(Debug)]

@@ -97,8 +97,8 @@ fn holders(whos: &[EventTarget]) -> Vec<i32> {
         return vec![ALL_TASKS];
     }
     let tasks = whos.iter().filter_map(|who| match who {
-        EventTarget::Task(tid) => Some(*tid).filter(|tid| *tid != ALL_TASKS),
-        EventTarget::Cgroup(_) => None,
+        EventTarget::Task(tid) if *tid != ALL_TASKS => Some(*tid),
+        _ => None,
     });
     tasks.take(MOST_HOLDERS).chain([0]).collect()
 }

@@ -181,7 +181,8 @@ impl StackWalks {
             return Err(None);
         }
         let place = hook.place();
-        if !holders.contains(&ALL_TASKS) && self.held_on_all.remove(&place) {
+        let is_on_all = matches!(place, Hook::Probe(_)) && holders.contains(&ALL_TASKS);
+        if !is_on_all && self.held_on_all.remove(&place) {
             self.traced.remove(&place);
         }
         let (mut note, mut is_ready) = (None, self.traced.get(&place).is_some_and(Option::is_some));
@@ -199,7 +200,7 @@ impl StackWalks {
                 format!("user stacks at {what} are taken by frame pointers: {reason}")
             });
             is_ready = attached.is_ok();
-            if is_ready && holders.contains(&ALL_TASKS) {
+            if is_ready && is_on_all {
                 self.held_on_all.insert(place.clone());
             }
             self.begins |= is_ready;
@@ -339,4 +340,47 @@ fn holder(sys: &dyn Sys, config: u64, cpu: i32, tasks: &[i32]) -> Result<OwnedFd
         }
     }
     Err(refused)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::kernel::fake::FakeSys;
+
+    /// Returns a kernel in which task 30 has ended, and the tasks that events are opened on.
+    fn kernel() -> (FakeSys, Arc<Mutex<Vec<i32>>>) {
+        let tried = Arc::new(Mutex::new(Vec::new()));
+        let list = tried.clone();
+        let sys = FakeSys::new(move |_, task, _| {
+            list.lock().expect("a lock").push(task);
+            if task == 30 { Err(Errno::SRCH) } else { Ok(()) }
+        });
+        (sys, tried)
+    }
+
+    #[test]
+    fn a_probe_is_held_on_the_first_task_that_exists() {
+        let (sys, tried) = kernel();
+        assert!(holder(&sys, 7, 0, &[30, 31, 0]).is_ok());
+        assert_eq!(*tried.lock().expect("a lock"), [30, 31]);
+        assert_eq!(holder(&sys, 7, 0, &[30]).map(drop), Err(Errno::SRCH));
+    }
+
+    /// Probes are no longer in the code of all processes when only some are measured.
+    #[test]
+    fn a_probe_on_all_tasks_moves_to_chosen_ones() {
+        let (sys, tried) = kernel();
+        let mut walks = StackWalks::staged(true);
+        let place = Hook::Probe(7);
+        walks.traced.insert(place.clone(), Some(std::fs::File::open("/dev/null").expect("there").into()));
+        walks.held_on_all.insert(place.clone());
+        assert!(walks.trace(&sys, &place, &[ALL_TASKS]).is_ok());
+        assert!(tried.lock().expect("a lock").is_empty(), "it is held already");
+        // This program is not a real one, which a probe could take.
+        assert!(walks.trace(&sys, &place, &[31]).is_err());
+        assert_eq!(*tried.lock().expect("a lock"), [31]);
+        assert!(walks.held_on_all.is_empty() && walks.traced[&place].is_none());
+    }
 }

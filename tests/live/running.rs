@@ -61,7 +61,7 @@ fn somebody_reads_the_instance(root: &Path) {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !is_done.load(Ordering::Relaxed) {
-                // Held for longer than between two accesses of a list.
+                // It is open for most of the time, as by a program that lists tracefs again and again.
                 let held = fs::File::open(instance.join("trace"));
                 if held.is_ok() {
                     std::thread::sleep(Duration::from_millis(2));

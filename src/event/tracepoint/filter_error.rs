@@ -2,12 +2,11 @@
 //! reports position and reason (Documentation/trace/events.rst, "Event filtering").
 
 use std::fs;
-use std::io::{ErrorKind, Write};
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::kernel::procfs;
-use crate::kernel::sys::Errno;
 
 /// The attempts to remove an instance, and the time between two of them.
 const REMOVALS: u32 = 40;
@@ -17,15 +16,20 @@ struct Instance(PathBuf);
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        // The kernel refuses while somebody else, who lists tracefs, has a file of it open.
-        for _ in 0..REMOVALS {
-            match fs::remove_dir(&self.0) {
-                Err(error) if error.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => std::thread::sleep(PAUSE),
-                // It is empty and harmless.
-                _ => return,
-            }
+        // An instance that stays is empty and harmless.
+        let _ = until_unused(|| fs::remove_dir(&self.0));
+    }
+}
+
+/// Repeats a removal that the kernel refuses while another program, which lists tracefs, has a file of the instance open.
+fn until_unused(remove: impl Fn() -> io::Result<()>) -> io::Result<()> {
+    for _ in 1..REMOVALS {
+        match remove() {
+            Err(error) if error.kind() == ErrorKind::ResourceBusy => std::thread::sleep(PAUSE),
+            ended => return ended,
         }
     }
+    remove()
 }
 
 /// Returns the kernel's error about a filter of `system:event`. It consists of the expression, a caret, and the reason.
@@ -49,4 +53,31 @@ pub fn kernel_message(root: &Path, system: &str, event: &str, filter: &str) -> O
     let text = procfs::read_at_once(&path).ok()?;
     let text = String::from_utf8_lossy(&text).trim_end().to_owned();
     text.contains("parse_error").then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn a_removal_is_repeated_only_while_the_instance_is_used() {
+        let times = Cell::new(0);
+        let removal = |refusals: u32, last: io::Result<()>| {
+            times.set(0);
+            let last = Cell::new(Some(last));
+            let ended = until_unused(|| {
+                times.set(times.get() + 1);
+                if times.get() <= refusals {
+                    return Err(ErrorKind::ResourceBusy.into());
+                }
+                last.take().expect("the last one")
+            });
+            (times.get(), ended.map_err(|error| error.kind()))
+        };
+        assert_eq!(removal(3, Ok(())), (4, Ok(())));
+        assert_eq!(removal(0, Err(ErrorKind::NotFound.into())), (1, Err(ErrorKind::NotFound)));
+        assert_eq!(removal(REMOVALS, Ok(())), (REMOVALS, Err(ErrorKind::ResourceBusy)));
+    }
 }

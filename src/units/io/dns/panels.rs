@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use crate::record::dns_message::DnsQuestion;
 use crate::units::kit::prelude::*;
+use crate::units::kit::tables::columns::OTHERS;
 
 use super::Dns;
 use super::figures::{DnsRows, QueryFigures};
@@ -11,7 +12,6 @@ use super::names::{code_name, type_name};
 
 type Row<'a, K> = (Option<&'a K>, &'a QueryFigures);
 
-const OTHERS: &str = "(others)";
 /// The limit of listed queries that are still open.
 const MAX_WAITING: usize = 200;
 
@@ -102,20 +102,7 @@ impl Dns {
     }
 
     fn processes(&self, at: &Moment<'_>) -> Panel {
-        let comm = |key: Option<&ThreadKey>| match key {
-            None => text(OTHERS),
-            Some(ThreadKey { tid: 0, .. }) => text("not known"),
-            Some(process) => text(at.comm(*process)),
-        };
-        let sheet = sheet(&self.figures.processes).left("comm", "Comm", 16, move |(key, _)| comm(key)).right(
-            "pid",
-            "PID",
-            8,
-            |(key, _)| match key {
-                Some(process) if process.tid > 0 => Cell::Id(process.tid.into()),
-                _ => Cell::Empty,
-            },
-        );
+        let sheet = sheet(&self.figures.processes).process(at, |(key, _)| key.copied());
         with_figures(sheet).panel("Processes")
     }
 

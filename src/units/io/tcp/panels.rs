@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::panel::text::BELOW;
 use crate::units::events::syscalls::error_name;
 use crate::units::kit::prelude::*;
+use crate::units::kit::tables::columns::OTHERS;
 use crate::units::kit::tables::containers;
 
 use super::connections::{PeerKey, Place};
@@ -15,8 +16,6 @@ use super::listeners::Port;
 use super::{DropKey, Dropped, Tcp};
 
 type Row<'a, K> = (Option<K>, &'a Figures);
-
-const OTHERS: &str = "(others)";
 
 /// Returns the most frequent error of a row.
 fn top_error(row: &Figures) -> Option<(u32, u64)> {
@@ -152,20 +151,7 @@ impl Tcp {
     }
 
     fn processes(&self, at: &Moment<'_>) -> Panel {
-        let comm = |key: Option<ThreadKey>| match key {
-            None => text(OTHERS),
-            Some(ThreadKey { tid: 0, .. }) => text("not known"),
-            Some(process) => text(at.comm(process)),
-        };
-        let sheet = sheet(&self.figures.processes).left("comm", "Comm", 16, move |(key, _)| comm(key)).right(
-            "pid",
-            "PID",
-            8,
-            |(key, _)| match key {
-                Some(process) if process.tid > 0 => Cell::Id(process.tid.into()),
-                _ => Cell::Empty,
-            },
-        );
+        let sheet = sheet(&self.figures.processes).process(at, |(key, _)| key);
         with_figures(sheet).panel("Processes")
     }
 

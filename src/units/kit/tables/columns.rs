@@ -12,6 +12,8 @@ use crate::panel::{Align, Cell, Column};
 
 /// Row limit of a table; the rows beyond it are the smallest.
 pub(crate) const MOST_ROWS: usize = 500;
+/// The name of the row that has the sums of rows that were dropped.
+pub(crate) const OTHERS: &str = "(others)";
 
 pub(crate) const fn left(name: &'static str, title: &'static str, width: u16) -> Column {
     Column::new(name, title, Align::Left, width)

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::filter::expr::Value;
 use crate::panel::Cell;
 use crate::units::kit::ThreadKey;
+use crate::units::kit::tables::columns::OTHERS;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum RowKey {
@@ -50,7 +51,7 @@ impl RowKey {
             Self::Tenths(n) => Cell::Number(*n as f64 / 10.0),
             Self::Text(text) => Cell::Text(text.clone()),
             Self::Empty => words("(no value)"),
-            Self::Others => words("(others)"),
+            Self::Others => words(OTHERS),
             Self::Thread(thread) => Cell::Id(thread.tid.into()),
         }
     }

@@ -4,8 +4,8 @@ use crate::panel::table::Cut;
 use crate::panel::{Align, Body, Cell, Column, Panel, Rest, Rows};
 
 use crate::units::kit::figures::latency;
-use crate::units::kit::tables::columns::{MOST_ROWS, share, text};
-use crate::units::kit::{Moment, Stats, ThreadRef};
+use crate::units::kit::tables::columns::{MOST_ROWS, OTHERS, share, text};
+use crate::units::kit::{Moment, Stats, ThreadKey, ThreadRef};
 
 type Cells<'a, T> = dyn Fn(T, &mut Vec<Cell>) + 'a;
 
@@ -118,6 +118,17 @@ impl<'a, T: Copy + 'a> Sheet<'a, T> {
     pub(crate) fn task<K: Into<ThreadRef>>(self, at: &'a Moment<'_>, thread: impl Fn(T) -> K + Copy + 'a) -> Self {
         self.left("comm", "Comm", 16, move |thing| text(at.comm(thread(thing))))
             .right("tid", "TID", 8, move |thing| Cell::Id(thread(thing).into().tid().into()))
+    }
+
+    /// Adds `comm` and `pid` of processes. The process without a number is not known; `None` is the row of all others.
+    pub(crate) fn process(self, at: &'a Moment<'_>, process: impl Fn(T) -> Option<ThreadKey> + Copy + 'a) -> Self {
+        let comm = move |thing| match process(thing) {
+            None => text(OTHERS),
+            Some(ThreadKey { tid: 0, .. }) => text("not known"),
+            Some(process) => text(at.comm(process)),
+        };
+        let pid = move |thing| process(thing).filter(|of| of.tid > 0).map_or(Cell::Empty, |of| Cell::Id(of.tid.into()));
+        self.left("comm", "Comm", 16, comm).right("pid", "PID", 8, pid)
     }
 
     pub(crate) fn share(self, part: impl Fn(T) -> u64 + 'a, whole: u64) -> Self {

@@ -17,20 +17,20 @@ pub(crate) const SPEC: Spec = Spec {
     name: "dns",
     about: "DNS queries by server, name and process: latency, answer codes, retries, queries without an answer",
     words: "dns resolver nslookup lookup name resolution resolve getaddrinfo nxdomain servfail slow timeout server dig",
-    help: "A query counts when it leaves a local socket, and its answer when a thread reads it: the latency is what the \
-           program experiences, with its own delay in reading. Only UDP and port 53 are measured. DNS over TCP, \
-           TLS and HTTPS is not seen, nor are names that a cache in the program, /etc/hosts or another service (nscd) \
-           answers. A local resolver such as systemd-resolved (127.0.0.53) is a server of its clients, and has rows of \
-           its own for its queries to other servers. Queries includes those that were sent again; Retries are those \
-           whose name and type the same socket had asked the same server before, without an answer yet. Their latency \
-           is measured from the first one. Late are queries without an answer after a second, also if it came later; \
-           after five seconds they count as No answer, until an answer is read. 'Without an answer' lists those that \
-           are still open. If a program asks several servers with one query, the first answer that it reads settles \
-           it. Trunc are answers that did not fit into a datagram; programs repeat such queries over TCP. A socket \
-           that is not connected to its server (musl) has the answer at the server that it asked first, if it asked \
-           several; it is not seen if NAT sends its packets to another port. A query counts for the thread that runs \
-           when it is sent, from its answer on for the process that reads it. The header and the question of messages \
-           are read, nothing else. Answers that are read through io_uring are not seen. Needs BPF and the kernel's BTF.",
+    help: "A query counts when it leaves a local socket, its answer when a thread reads it: the latency is what the \
+           program experiences, with its own delay in reading. Only UDP and port 53 are measured. DNS over TCP, TLS \
+           and HTTPS is not seen, nor are names from a cache in the program, from /etc/hosts or from another service \
+           (nscd). A local resolver such as systemd-resolved (127.0.0.53) is a server for its clients; its own queries \
+           to other servers are further rows. Queries has all that were sent. Retries has those of them that repeat an \
+           open question of the same socket to the same server; their latency is measured from the first one. Late \
+           has queries without an answer within a second, also if it came later. No answer has those without one for \
+           five seconds, until an answer is read; 'Without an answer' lists the open ones. If a program asks several \
+           servers with one query, the first answer that it reads settles it. Trunc has answers that did not fit into \
+           a datagram: programs repeat such queries over TCP. If a socket that is not connected to a server (musl) \
+           asks several, the answer counts for the first one; it is not seen if NAT changes the port. A query counts \
+           for the running thread when it is sent, and from its answer on for the process that reads it. Only header \
+           and question of a message are read. Answers that are read by io_uring, and further ones of one recvmmsg \
+           call, are not seen. Needs BPF and the kernel's BTF.",
     example: "perfprof-tui dns -i 1",
     output: "\
 $ perfprof-tui dns --batch --panel Servers

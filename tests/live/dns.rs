@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::common::{Nature, has};
 use crate::compiled::{CompiledProgram, unit_answer};
 
 /// Asks over IPv4 and IPv6 a server that is a child, by several system calls. It answers after 20 ms, and `n` in the name
@@ -92,6 +93,7 @@ int main(void) {
 /// Each query and each answer counts once, with its code, and takes at least as long as the server.
 #[test]
 fn counts_are_those_of_the_program() {
+    needs!(has(Nature::Btf));
     let Some(asker) = CompiledProgram::of("asker", ASKER, &["-O1"]) else { return };
     let answer = unit_answer(&["dns"], |command| {
         command.arg("--").arg(&asker.path);

@@ -216,9 +216,9 @@ fn stacks(args: &DiffArgs, old: &ComparedSide, new: &ComparedSide, skips_go_exit
     let mut merged: BTreeMap<String, (f64, f64)> = BTreeMap::new();
     for (is_new, one) in [(false, old), (true, new)] {
         let filter = args.which.filter(&one.loaded)?;
-        // Shares are scaled to the new recording's weight, so that the numbers are integers.
         // Counts of texts may have different numbers of decimals.
         let decimals = old.side.unit.scale().max(new.side.unit.scale()) / one.side.unit.scale();
+        // Shares are scaled to the new recording's weight, so that the numbers are integers.
         let scale = match args.per {
             NormalizeBy::Total => new.side.total.period as f64 / one.side.total.period.max(1) as f64,
             NormalizeBy::Second if one.side.seconds > 0.0 => decimals / one.side.seconds,

@@ -152,12 +152,13 @@ impl Reader {
             }
         };
         let mut at = profile.start_value;
-        // Without any weights, each sample counts as one.
-        let usual = if profile.weights.is_empty() { usize::MAX } else { 0 };
-        let weights = profile.weights.iter().copied().chain(std::iter::repeat_n(1.0, usual));
-        let lacks = if usual == 0 { profile.samples.len().saturating_sub(profile.weights.len()) } else { 0 };
-        self.unweighted += lacks as u64;
-        for (frames, weight) in profile.samples.iter().zip(weights) {
+        for (number, frames) in profile.samples.iter().enumerate() {
+            // Without any weights, each sample counts as one.
+            let Some(weight) = profile.weights.get(number).copied().or(profile.weights.is_empty().then_some(1.0))
+            else {
+                self.unweighted += 1;
+                continue;
+            };
             let known = frames.iter().filter_map(|frame| self.frames.get(*frame as usize));
             self.unknown += frames.len() as u64 - known.clone().count() as u64;
             let stack = known.fold(ROOT, |stack, frame| self.out.stack(stack, *frame));

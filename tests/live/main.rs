@@ -16,6 +16,7 @@ mod cpus;
 mod digest;
 mod dns;
 mod door;
+mod ends;
 mod files;
 mod hosts;
 mod identity;

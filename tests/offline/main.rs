@@ -11,6 +11,7 @@ mod damaged;
 mod demo;
 mod digests;
 mod dns;
+mod ends;
 mod exports;
 mod files;
 mod first_use;

@@ -4,6 +4,7 @@
 
 use crate::session::BlockedThread;
 
+use crate::units::kit::waits::endings::Ending;
 use crate::units::kit::waits::sched::state;
 use crate::units::kit::waits::wakers::{Cause, Passes};
 
@@ -54,6 +55,8 @@ pub(crate) enum WaitEnd {
     Signal,
     /// A thread of the same program.
     OwnProgram,
+    /// The end of another thread, or of another process.
+    Ending(Ending),
     /// A disk, another program without a message, or an unknown cause.
     Other,
 }
@@ -62,6 +65,7 @@ impl WaitEnd {
     /// From a wakeup; `is_own` if the waker is a thread of the same program.
     pub(crate) fn of(cause: Cause, is_own: bool) -> Self {
         match cause {
+            Cause::Task { passes: Passes::End(ending), .. } => Self::Ending(ending),
             Cause::Task { .. } if is_own => Self::OwnProgram,
             Cause::Task { passes: Passes::Message, .. } | Cause::Network { sends: true } => Self::Message,
             Cause::Task { passes: Passes::Signal, .. } => Self::Signal,
@@ -88,6 +92,10 @@ pub(crate) enum WaitClass {
     /// One of the two above, of a thread that serves no request while other threads of its program do. `of` does not
     /// return it: the other waits of the program determine it.
     Outside,
+    /// The thread waited for the end of another thread, or of another process. The time is what that one did, whose own
+    /// waits have their classes.
+    ThreadEnd,
+    ProcessEnd,
     /// The thread had no work.
     Work,
 }
@@ -97,9 +105,13 @@ pub(crate) enum WaitClass {
 pub(crate) struct WaitPlace {
     /// Whether a thread of the same program ended another wait there that may be one for the same thing.
     pub(crate) has_own_wakers: bool,
+    /// The end that ended another wait of the thread there, if there is one.
+    pub(crate) ending: Option<Ending>,
     pub(crate) is_broken: bool,
     /// Whether the thread sleeps until its own timer expires ([`super::sleep::is_of_timer`]).
     pub(crate) is_of_timer: bool,
+    /// Whether the thread waits for the end of a process ([`super::sleep::is_of_process`]).
+    pub(crate) is_of_process: bool,
     /// Whether the thread is an idle worker ([`super::sleep::is_idle_worker`]).
     pub(crate) is_idle_worker: bool,
 }
@@ -108,7 +120,7 @@ impl WaitClass {
     /// Classifies a wait. A timer or a signal may end a wait for a lock that the thread resumes at once, and an open
     /// wait may be one for a lock: if the program itself ended such a wait, or a broken stack hides the place, neither
     /// is idle. This excludes sleeps that only the thread's own timer ends: the kernel knows their place without
-    /// callers.
+    /// callers. The signal about the end of a child also ends waits for a lock, unlike the other ends.
     pub(crate) fn of(sleep: Sleep, is_of_kernel: bool, end: WaitEnd, place: WaitPlace) -> Self {
         let each_other = if place.is_broken { Self::Broken } else { Self::EachOther };
         match (sleep, end) {
@@ -117,14 +129,33 @@ impl WaitClass {
             // Kernel threads wait for locks and disks uninterruptibly.
             (Sleep::Interruptible, _) if is_of_kernel => Self::Work,
             (Sleep::Interruptible, _) if place.is_idle_worker => Self::Work,
+            (Sleep::Interruptible, WaitEnd::Ending(ending)) => {
+                let may_be_other = ending == Ending::Signaled && !place.is_of_process;
+                let is_unknown = may_be_other && (place.is_broken || place.has_own_wakers);
+                if is_unknown { each_other } else { Self::until(ending) }
+            }
             (Sleep::Interruptible, WaitEnd::OwnProgram) => each_other,
             (Sleep::Interruptible, WaitEnd::Message) => Self::Work,
             (Sleep::Interruptible, WaitEnd::Other) => Self::Held,
             (Sleep::Interruptible, WaitEnd::Open | WaitEnd::Timer | WaitEnd::Signal) => {
                 let may_concern = !place.is_of_timer && (place.is_broken || place.has_own_wakers);
-                if may_concern { each_other } else { Self::Work }
+                // A wait for an end may have a timeout, after which the thread resumes it.
+                if may_concern { each_other } else { place.ending.map_or(Self::Work, Self::until) }
             }
         }
+    }
+
+    /// Returns the class of waits for an end.
+    fn until(ending: Ending) -> Self {
+        match ending {
+            Ending::Thread => Self::ThreadEnd,
+            Ending::Process | Ending::Signaled => Self::ProcessEnd,
+        }
+    }
+
+    /// Returns whether the wait is for the end of another thread or process.
+    pub(crate) fn is_until_end(self) -> bool {
+        matches!(self, Self::ThreadEnd | Self::ProcessEnd)
     }
 
     pub(crate) fn label(self) -> &'static str {
@@ -133,6 +164,8 @@ impl WaitClass {
             Self::EachOther => "not known: woken by each other",
             Self::Broken => "not known: stack is broken",
             Self::Outside => "not known: outside of requests",
+            Self::ThreadEnd => "until another thread ends",
+            Self::ProcessEnd => "until another process ends",
             Self::Work => "waiting for work",
         }
     }
@@ -145,8 +178,14 @@ mod tests {
     use crate::units::kit::ThreadKey;
 
     const S: Sleep = Sleep::Interruptible;
-    const ALONE: WaitPlace =
-        WaitPlace { has_own_wakers: false, is_broken: false, is_of_timer: false, is_idle_worker: false };
+    const ALONE: WaitPlace = WaitPlace {
+        has_own_wakers: false,
+        ending: None,
+        is_broken: false,
+        is_of_timer: false,
+        is_of_process: false,
+        is_idle_worker: false,
+    };
     const SHARED: WaitPlace = WaitPlace { has_own_wakers: true, ..ALONE };
 
     fn class(sleep: Sleep, end: WaitEnd, place: WaitPlace) -> WaitClass {
@@ -198,6 +237,32 @@ mod tests {
         }
     }
 
+    /// The kernel wakes such a thread for this end only. A signal about it also interrupts a wait for a lock.
+    #[test]
+    fn a_wait_that_an_end_ends_is_for_that_end() {
+        let broken = WaitPlace { is_broken: true, ..ALONE };
+        for place in [ALONE, SHARED, broken] {
+            assert_eq!(class(S, WaitEnd::Ending(Ending::Thread), place), WaitClass::ThreadEnd, "{place:?}");
+            assert_eq!(class(S, WaitEnd::Ending(Ending::Process), place), WaitClass::ProcessEnd, "{place:?}");
+            let in_wait = WaitPlace { is_of_process: true, ..place };
+            assert_eq!(class(S, WaitEnd::Ending(Ending::Signaled), in_wait), WaitClass::ProcessEnd, "{place:?}");
+        }
+        let signaled = |place| class(S, WaitEnd::Ending(Ending::Signaled), place);
+        assert_eq!(
+            [ALONE, SHARED, broken].map(signaled),
+            [WaitClass::ProcessEnd, WaitClass::EachOther, WaitClass::Broken]
+        );
+        // A join with a timeout that the thread repeats.
+        for (ending, expected) in [(Ending::Thread, WaitClass::ThreadEnd), (Ending::Signaled, WaitClass::ProcessEnd)] {
+            for end in [WaitEnd::Open, WaitEnd::Timer, WaitEnd::Signal] {
+                assert_eq!(class(S, end, WaitPlace { ending: Some(ending), ..ALONE }), expected, "{end:?}");
+                let shared = WaitPlace { ending: Some(ending), ..SHARED };
+                assert_eq!(class(S, end, shared), WaitClass::EachOther, "{end:?}");
+            }
+        }
+        assert_eq!(class(Sleep::Uninterruptible, WaitEnd::Ending(Ending::Thread), ALONE), WaitClass::Held, "vfork");
+    }
+
     #[test]
     fn an_idle_worker_waits_for_work_whatever_wakes_it() {
         let place = WaitPlace { is_idle_worker: true, is_broken: true, ..SHARED };
@@ -234,6 +299,8 @@ mod tests {
             (task(Passes::Message), false, WaitEnd::Message),
             (task(Passes::Signal), false, WaitEnd::Signal),
             (task(Passes::Nothing), false, WaitEnd::Other),
+            (task(Passes::End(Ending::Thread)), true, WaitEnd::Ending(Ending::Thread)),
+            (task(Passes::End(Ending::Process)), false, WaitEnd::Ending(Ending::Process)),
             (Cause::Network { sends: true }, true, WaitEnd::Message),
             (Cause::Network { sends: false }, true, WaitEnd::Other),
             (Cause::Timer, true, WaitEnd::Timer),

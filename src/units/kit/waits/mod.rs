@@ -3,6 +3,7 @@
 pub(crate) mod classes;
 pub(crate) mod cpu_runs;
 pub(crate) mod disks;
+pub(crate) mod endings;
 pub(crate) mod idle_filter;
 pub(crate) mod initially_blocked;
 pub(crate) mod programs;

@@ -20,8 +20,21 @@ const TIMER_SLEEPS: &[&str] = &["do_nanosleep", "hrtimer_nanosleep", "alarmtimer
 /// Returns whether a thread sleeps until its own timer expires, by the kernel functions of its stack alone. No other
 /// thread, disk or message ends such a sleep, except by a signal.
 pub(crate) fn is_of_timer(frames: &[FrameName]) -> bool {
+    waits_in(frames, TIMER_SLEEPS)
+}
+
+/// Functions of the kernel in which a thread waits for the end of a process.
+const PROCESS_WAITS: &[&str] = &["do_wait", "__do_wait"];
+
+/// Returns whether a thread waits for the end of a process, by the kernel functions of its stack alone.
+pub(crate) fn is_of_process(frames: &[FrameName]) -> bool {
+    waits_in(frames, PROCESS_WAITS)
+}
+
+/// Returns whether the kernel part of a stack has one of these functions.
+fn waits_in(frames: &[FrameName], functions: &[&str]) -> bool {
     let kernel = frames.iter().rev().take_while(|name| name.kind.is_kernel());
-    kernel.map(|name| name.text.split('.').next().unwrap_or_default()).any(|name| TIMER_SLEEPS.contains(&name))
+    kernel.map(|name| name.text.split('.').next().unwrap_or_default()).any(|name| functions.contains(&name))
 }
 
 /// Functions of Go's scheduler in which a thread without a goroutine to run waits for one. Goroutines that wait for each

@@ -10,6 +10,7 @@ use crate::profile::RetainedStack;
 use crate::units::kit::field::Num;
 use crate::units::kit::tables::stack_labels::ByStack;
 use crate::units::kit::waits::disks::DiskNames;
+use crate::units::kit::waits::endings::Ending;
 use crate::units::kit::waits::sched::{WAKING, WakeContext, Wakeup};
 use crate::units::kit::{Context, EventRequest, Moment, ThreadKey, UnitEvent, UnitSample};
 
@@ -158,13 +159,15 @@ pub(crate) enum Cause {
 /// The thing that a thread passes to the one that it wakes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Passes {
-    /// A lock, room in a buffer, or its own end.
+    /// A lock, or room in a buffer.
     #[default]
     Nothing,
     /// Data, a request, an event or a connection.
     Message,
     /// A signal, which ends any wait.
     Signal,
+    /// Its own end, or that of its process.
+    End(Ending),
 }
 
 /// Facts from the kernel part of a waker's stack.
@@ -270,11 +273,12 @@ impl WakePath {
         });
         let makes_room = first(MAKES_ROOM).is_some();
         let sends = matches!(source, Some(Source::Network { .. })) || first(SENDS).is_some();
-        let passes = match () {
-            () if makes_room => Passes::Nothing,
-            () if sends => Passes::Message,
-            () if first(SIGNALS).is_some() => Passes::Signal,
-            () => Passes::Nothing,
+        let passes = match Ending::of(frames, &kernel) {
+            Some(ending) => Passes::End(ending),
+            None if makes_room => Passes::Nothing,
+            None if sends => Passes::Message,
+            None if first(SIGNALS).is_some() => Passes::Signal,
+            None => Passes::Nothing,
         };
         let connects = first(CONNECTS).is_some();
         Self { source, passes, connects, exits: first(EXITS).is_some() }

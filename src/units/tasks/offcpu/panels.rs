@@ -31,9 +31,16 @@ type SiteRow = (u64, SiteName, WaitClass, Site);
 pub(super) struct WaitSites {
     list: Vec<SiteRow>,
     rest: Rest,
-    /// Whether sites outside of requests come after the others, so that the rows are not in order of their times.
-    is_outside: bool,
+    /// Whether some sites come after others with less time: those outside of requests, or those of waits until a thread or
+    /// process ends.
+    has_groups: bool,
+    /// Whether there are waits until a thread or process ends.
+    has_ends: bool,
 }
+
+/// The note for waits until a thread or process ends.
+const UNTIL_END: &str = "waits until a thread or process ends are listed after the others: the rows of that thread or \
+                         process (Woken by) show its waits";
 
 /// Sites with less than this fraction of the blocked time come after the row for all waits for work.
 const TRIFLE: u64 = 100;
@@ -97,27 +104,32 @@ impl OffCpu {
             by_class.into_iter().map(row).partition(|(_, _, class, _)| *class == WaitClass::Work);
         let time_of = |rows: &[SiteRow]| rows.iter().map(|(.., site)| site.blocked.sum).sum::<u64>();
         let all_time = time_of(&held) + time_of(&idle);
+        let (ends, held): (Vec<SiteRow>, Vec<SiteRow>) =
+            held.into_iter().partition(|(_, _, class, _)| class.is_until_end());
         let (outside, within): (Vec<SiteRow>, Vec<SiteRow>) =
             held.into_iter().partition(|(_, _, class, _)| *class == WaitClass::Outside);
         // Delays of requests come first, however long the threads of pools wait.
-        let trifles = [if outside.is_empty() { all_time } else { time_of(&within) }, all_time].map(|all| all / TRIFLE);
-        let is_outside = !outside.is_empty();
-        let [within, outside, idle] = [within, outside, idle].map(|mut list| {
+        let time_within = if outside.is_empty() { all_time } else { time_of(&within) };
+        let (has_groups, has_ends) = (!outside.is_empty() || !ends.is_empty(), !ends.is_empty());
+        let in_order = |mut list: Vec<SiteRow>| {
             arrange(&mut list, |a, b| {
                 b.3.blocked.sum.cmp(&a.3.blocked.sum).then_with(|| (&a.1, a.2).cmp(&(&b.1, b.2)))
             });
             list
-        });
-        let [mut within, mut outside] = [within, outside];
-        let kept = [(&within, trifles[0]), (&outside, trifles[1])]
-            .map(|(list, trifle)| list.partition_point(|(.., site)| site.blocked.sum > trifle));
-        let [less_within, less_outside] = [within.split_off(kept[0]), outside.split_off(kept[1])];
-        let mut list = within;
-        list.extend([outside, less_within, less_outside].into_iter().flatten());
-        let after = kept[0] + kept[1];
+        };
+        let (mut list, mut less) = (Vec::new(), Vec::new());
+        for (group, all) in [(within, time_within), (outside, all_time), (ends, all_time)] {
+            let mut group = in_order(group);
+            let kept = group.partition_point(|(.., site)| site.blocked.sum > all / TRIFLE);
+            less.extend(group.split_off(kept));
+            list.extend(group);
+        }
+        let after = list.len();
+        list.extend(less);
+        let idle = in_order(idle);
         let row = list.len();
         if idle.is_empty() {
-            return WaitSites { list, rest: Rest { row, after: row, is_largest: false }, is_outside };
+            return WaitSites { list, rest: Rest { row, after: row, is_largest: false }, has_groups, has_ends };
         }
         let mut all = Site::default();
         idle.iter().for_each(|(.., site)| all.merge(site));
@@ -125,19 +137,19 @@ impl OffCpu {
         let who = shared_by(idle.iter().map(|(_, (comm, _), _, site)| (comm, site.blocked.sum)));
         list.push((rest_id(), (who.into(), rest_words(idlers.len())), WaitClass::Work, all));
         list.extend(idle);
-        WaitSites { list, rest: Rest { row, after, is_largest }, is_outside }
+        WaitSites { list, rest: Rest { row, after, is_largest }, has_groups, has_ends }
     }
 
     pub(super) fn table(sites: &WaitSites) -> Panel {
-        let WaitSites { list, rest, is_outside } = sites;
+        let WaitSites { list, rest, has_groups, has_ends } = sites;
         let alone = list.len().min(rest.row + 1);
         let total: u64 = list[..alone].iter().map(|(.., site)| site.blocked.sum).sum();
         // The row for all waits for work has the share of its sites.
         let share_of = |at: usize, site: &Site| if at < alone { share(site.blocked.sum, total) } else { Cell::Empty };
         Sheet::of(list.iter().enumerate(), |(_, (key, ..))| *key)
             .right("blocked_ns", "Blocked", 9, |(_, (.., site))| time(site.blocked.sum))
-            .when(!is_outside, Sheet::ordered)
-            .when(*is_outside, Sheet::in_hidden_order)
+            .when(!has_groups, Sheet::ordered)
+            .when(*has_groups, Sheet::in_hidden_order)
             .right("share_pct", "Share", 8, |(at, (.., site))| share_of(at, site))
             .right("d_ns", "D state", 9, |(_, (.., site))| time(site.uninterruptible))
             .ranked(5)
@@ -154,9 +166,11 @@ impl OffCpu {
             .ranked(4)
             .left("stack", "Blocked in", 0, |(_, (_, (_, stack), ..))| text(stack.clone()))
             .folded_panel("Blocked", *rest)
+            .noted(if *has_ends { UNTIL_END } else { "" })
     }
 
-    /// The currently blocked threads, the longest first. Waits outside of requests and waits for work come last.
+    /// The currently blocked threads, the longest first. Waits outside of requests, those until a thread or process ends,
+    /// and those for work come last.
     pub(super) fn under_way(waits: &[Wait]) -> Panel {
         let mut list: Vec<(&Wait, UnderWay)> = waits.iter().filter_map(|wait| Some((wait, wait.under_way?))).collect();
         let is_work = |wait: &Wait| wait.class == WaitClass::Work;
@@ -214,10 +228,10 @@ impl OffCpu {
                 Stack::of(wait.comm.clone(), self.blocked.places.frames(at, wait.spot), (wait.stats.sum, wait.stats.n));
             let mut cold = one.clone();
             cold.frames.insert(1, word("off CPU"));
-            if wait.class == WaitClass::Work {
-                cold.frames.insert(2, word(WaitClass::Work.label()));
-                // One tower, as it is one row of the table.
-                one.frames.insert(0, word(WaitClass::Work.label()));
+            if wait.class == WaitClass::Work || wait.class.is_until_end() {
+                cold.frames.insert(2, word(wait.class.label()));
+                // A tower of their own, as the table has them apart from the others.
+                one.frames.insert(0, word(wait.class.label()));
             }
             both.push(cold);
             if wait.under_way.is_none() {

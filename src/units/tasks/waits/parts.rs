@@ -260,6 +260,7 @@ impl TimePart {
         match (sleep, place) {
             (Sleep::Stopped, _) => Self::Stopped,
             (Sleep::Idle, _) => Self::Work,
+            _ if class.is_until_end() => Self::Child,
             // Python's queues wait in a lock as well. A timer ends that, and not another thread.
             (_, SleepPlace::Lock) if class == WaitClass::Work && cause == Some(Cause::Timer) => Self::Work,
             (_, SleepPlace::Lock) => Self::Lock,
@@ -281,6 +282,7 @@ impl TimePart {
                 WaitClass::Work => Self::Work,
                 WaitClass::Held if place == SleepPlace::Futex => Self::Lock,
                 WaitClass::EachOther | WaitClass::Outside => Self::EachOther,
+                WaitClass::ThreadEnd | WaitClass::ProcessEnd => Self::Child,
                 WaitClass::Held | WaitClass::Broken => Self::Other,
             },
             (_, SleepPlace::Unknown) => match (cause, class) {
@@ -310,7 +312,7 @@ mod tests {
         };
         use Sleep::{Interruptible as S, Uninterruptible as D};
         use TimePart as P;
-        use WaitClass::{Broken, EachOther, Held, Work};
+        use WaitClass::{Broken, EachOther, Held, ProcessEnd, ThreadEnd, Work};
         let nic = Some(Cause::Network { sends: true });
         for (stack, sleep, class, cause, part) in [
             (&format!("{futex} < __lll_lock_wait < pthread_mutex_lock")[..], S, EachOther, TASK, P::Lock),
@@ -329,6 +331,9 @@ mod tests {
             (&format!("{futex} < pthread_cond_wait"), S, Held, TASK, P::Other),
             (&format!("{futex} < __pthread_clockjoin_ex"), S, EachOther, TASK, P::Child),
             (&format!("{futex} < [broken]"), S, Work, None, P::Work),
+            // Python's join waits in a lock, and a program that started another one reads a pipe.
+            (&format!("{futex} < new_sem_wait < PyThread_acquire_lock_timed"), S, ThreadEnd, TASK, P::Child),
+            ("ep_poll_[k] < do_epoll_wait_[k] < __x64_sys_epoll_wait_[k]", S, ProcessEnd, TASK, P::Child),
             ("rwsem_down_read_slowpath_[k] < down_read_[k] < exc_page_fault_[k]", D, Held, TASK, P::Lock),
             ("io_schedule_[k] < folio_wait_bit_[k] < filemap_fault_[k] < exc_page_fault_[k]", D, Held, None, P::Memory),
             ("io_schedule_[k] < folio_wait_bit_[k] < __x64_sys_fsync_[k] < fsync", D, Held, None, P::Disk),

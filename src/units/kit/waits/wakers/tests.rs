@@ -68,7 +68,8 @@ fn a_thread_that_sends_over_loopback_is_the_waker() {
     assert_eq!(cause(TaskWaker::Task(SEVEN), path(exit)), Cause::Exit);
     // The end of a thread wakes the one that joins it.
     let join = "futex_wake_[k] < mm_release_[k] < do_exit_[k] < do_group_exit_[k] < __x64_sys_exit_group_[k]";
-    assert_eq!(cause(TaskWaker::Task(SEVEN), path(join)), Cause::Task { thread: SEVEN, passes: Passes::Nothing });
+    let ends = Passes::End(Ending::Thread);
+    assert_eq!(cause(TaskWaker::Task(SEVEN), path(join)), Cause::Task { thread: SEVEN, passes: ends });
     // Functions of the program have no effect.
     assert_eq!(
         cause(TaskWaker::Task(SEVEN), path("futex_wake_[k] < zap_other_threads < main")),
@@ -95,8 +96,9 @@ fn queues_events_and_signals_are_passed_on() {
     let killed = "__send_signal_locked_[k] < do_send_sig_info_[k] < kill_pid_info_type_[k] < __x64_sys_kill_[k]";
     assert_eq!(passes(&format!("complete_signal_[k] < {killed}")), Passes::Signal);
     assert_eq!(passes(&format!("__wake_up_[k] < {killed}")), Passes::Signal, "a reader of a signalfd");
+    let child = "complete_signal_[k] < __send_signal_locked_[k] < do_notify_parent_[k] < do_exit_[k]";
+    assert_eq!(passes(child), Passes::End(Ending::Signaled));
     for other in [
-        "complete_signal_[k] < __send_signal_locked_[k] < do_notify_parent_[k] < do_exit_[k]",
         "__wake_up_[k] < fuse_request_end_[k] < fuse_dev_do_write_[k] < ksys_write_[k]",
         "wake_up_q_[k] < do_msgrcv_[k] < do_syscall_64_[k]",
         "wake_up_q_[k] < do_semtimedop_[k] < do_syscall_64_[k]",

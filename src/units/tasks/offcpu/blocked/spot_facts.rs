@@ -18,6 +18,8 @@ pub(super) struct SpotFacts {
     pub(super) is_of_kernel: bool,
     /// Whether the thread sleeps until its own timer expires.
     pub(super) is_of_timer: bool,
+    /// Whether the thread waits for the end of a process.
+    pub(super) is_of_process: bool,
     /// Whether the thread is a worker without work.
     pub(super) is_idle_worker: bool,
     /// The functions from the first one of an interpreted program on.
@@ -36,6 +38,7 @@ impl SpotFacts {
             is_broken: of_program.is_none() && (is_cut || user == 1),
             is_of_kernel: user == 0 && !frames.is_empty(),
             is_of_timer: sleep::is_of_timer(frames),
+            is_of_process: sleep::is_of_process(frames),
             is_idle_worker: sleep::is_idle_worker(frames),
             of_program,
         }

@@ -13,6 +13,7 @@ use crate::units::kit::TaskWaker;
 use crate::units::kit::prelude::*;
 use crate::units::kit::tables::stack_labels::ByStack;
 use crate::units::kit::waits::classes::{Sleep, WaitClass, WaitEnd, WaitPlace};
+use crate::units::kit::waits::endings::Ending;
 use crate::units::kit::waits::sleep;
 use crate::units::kit::waits::wakers::Cause;
 
@@ -139,8 +140,9 @@ impl Places {
                 let call = self.told.get(told).map(|[_, call, _]| call).filter(|call| !call.is_empty());
                 let call = call.or_else(|| self.words(told).next()).cloned().unwrap_or_default();
                 // The function in which the thread sleeps, as /proc names it.
-                let is_of_timer = sleep::is_of_timer(&self.frames(at, spot));
-                SpotFacts { call, is_of_kernel: true, is_of_timer, ..SpotFacts::default() }
+                let frames = self.frames(at, spot);
+                let (is_of_timer, is_of_process) = (sleep::is_of_timer(&frames), sleep::is_of_process(&frames));
+                SpotFacts { call, is_of_kernel: true, is_of_timer, is_of_process, ..SpotFacts::default() }
             }
         }
     }
@@ -154,6 +156,8 @@ type ThreadPlace = (ThreadKey, Arc<str>);
 #[derive(Debug, Default)]
 struct OwnWakes {
     by_thread: FxHashSet<ThreadPlace>,
+    /// The ends of threads and processes that ended waits.
+    endings: FxHashMap<ThreadPlace, Ending>,
     /// The number of such waits in each place of a program, and their wakers.
     by_program: FxHashMap<ProgramPlace, (u64, FxHashSet<ThreadKey>)>,
     waiters: FxHashMap<ProgramPlace, FxHashSet<ThreadKey>>,
@@ -176,7 +180,14 @@ impl OwnWakes {
                 own.waiters.entry(place).or_default().insert(wait.thread);
             }
             // /proc is read some time after the first record: the thread may have been elsewhere before.
-            if wait.end != WaitEnd::OwnProgram || matches!(wait.sleeper.spot, Spot::Told(_)) {
+            if matches!(wait.sleeper.spot, Spot::Told(_)) {
+                continue;
+            }
+            if let WaitEnd::Ending(ending) = wait.end {
+                let first = own.endings.entry(wait.judged.clone()).or_insert(ending);
+                *first = ending.min(*first);
+            }
+            if wait.end != WaitEnd::OwnProgram {
                 continue;
             }
             own.by_thread.insert(wait.judged.clone());
@@ -318,8 +329,10 @@ impl Raw {
     fn class(&self, own: &OwnWakes) -> WaitClass {
         let place = WaitPlace {
             has_own_wakers: own.may_concern(self),
+            ending: own.endings.get(&self.judged).copied(),
             is_broken: self.facts.is_broken,
             is_of_timer: self.facts.is_of_timer,
+            is_of_process: self.facts.is_of_process,
             is_idle_worker: own.is_idle_worker(self),
         };
         let is_of_kernel = self.sleeper.is_of_kernel && self.facts.is_of_kernel;
@@ -386,5 +399,22 @@ mod tests {
         let away = Away { spot, sleep, program: None, is_of_kernel: false, is_before: true };
         let under_way = blocked.open(&at, ThreadKey::of_row(1), 100, away).under_way.expect("a wait");
         assert_eq!((under_way.ns, under_way.is_before), (400, true));
+    }
+
+    /// A join that began before the measurement, of which /proc shows only the system call.
+    #[test]
+    fn an_older_wait_that_an_end_ends_has_its_class() {
+        let (session, profile, look) = (Session::new(Origin::Recorded), Profile::default(), ViewState::default());
+        let names = ThreadNames::default();
+        let at =
+            Moment { session: &session, profile: &profile, names: &names, start: 10, since: 10, now: 500, look: &look };
+        let mut blocked = BlockedTime::default();
+        let spot = blocked.places.told(&sleeper(), false);
+        let away = Away { spot, sleep: Sleep::Interruptible, program: None, is_of_kernel: false, is_before: true };
+        let mut raw = |end| Raw { end, ..blocked.raw(&at, ThreadKey::of_row(1), away.into()) };
+        let ended = [WaitEnd::Ending(Ending::Thread), WaitEnd::OwnProgram].map(&mut raw);
+        let own = OwnWakes::of(&ended);
+        assert_eq!(ended.each_ref().map(|wait| wait.class(&own)), [WaitClass::ThreadEnd, WaitClass::EachOther]);
+        assert!(own.endings.is_empty(), "the thread may have been elsewhere before");
     }
 }

@@ -1,0 +1,109 @@
+//! `offcpu` of programs whose threads or processes wait for the end of others.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::common::process::with_time;
+use crate::common::{installed, skipped, traced};
+use crate::compiled::{CompiledProgram, unit_answer};
+
+/// Two threads fight for a lock a number of times, while the main thread joins them.
+const FIGHT: &str = r#"
+#include <pthread.h>
+#include <time.h>
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static void nap(void) { struct timespec t = {0, 2000000}; nanosleep(&t, 0); }
+static void *fight(void *a) {
+  for (int i = 0; i < 100; i++) { pthread_mutex_lock(&lock); nap(); pthread_mutex_unlock(&lock); }
+  return a;
+}
+int main(void) {
+  pthread_t threads[2];
+  for (int i = 0; i < 2; i++) pthread_create(&threads[i], 0, fight, 0);
+  for (int i = 0; i < 2; i++) pthread_join(threads[i], 0);
+  return 0;
+}
+"#;
+
+const THREADS: &str = r#"
+import sys, threading, time
+lock = threading.Lock()
+def fight():
+    for i in range(int(sys.argv[1])):
+        with lock:
+            time.sleep(0.002)
+threads = [threading.Thread(target=fight) for i in range(2)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+"#;
+
+fn blocked(answer: &Value) -> &Value {
+    let panels = answer["panels"].as_array().expect("panels");
+    panels.iter().find(|panel| panel["title"] == "Blocked").expect("a panel")
+}
+
+fn is(row: &Value, column: &str, part: &str) -> bool {
+    row[column].as_str().is_some_and(|text| text.contains(part))
+}
+
+/// Checks that waits for a lock come first, and then those for the end of a thread. Fails if the program was too short
+/// for its stacks to be known.
+fn lock_comes_first(answer: &Value) -> Result<(), String> {
+    const LONG_NS: u64 = 50_000_000;
+    let blocked = blocked(answer);
+    let rows = blocked["rows"].as_array().expect("rows");
+    let is_long = |row: &Value| row["blocked_ns"].as_u64() > Some(LONG_NS);
+    let is_end = |row: &&Value| is(row, "class", "until another thread ends");
+    if !rows.iter().filter(is_end).any(is_long) {
+        return Err(format!("no join: {blocked}"));
+    }
+    assert!(is(&rows[0], "class", "not known: ") && is_long(&rows[0]), "{blocked}");
+    // Waits for the lock do not belong to the end of the thread that releases it.
+    let times: u64 = rows.iter().filter(is_end).filter_map(|row| row["times"].as_u64()).sum();
+    assert!(times <= 4, "{blocked}");
+    let shares = rows.iter().chain([&blocked["rest"]["sum"]]).filter_map(|row| row["share_pct"].as_f64());
+    let sum: f64 = shares.sum();
+    assert!((sum - 100.0).abs() < 0.1, "{sum}: {blocked}");
+    assert!(is(blocked, "note", "Woken by"), "{blocked}");
+    Ok(())
+}
+
+#[test]
+fn the_lock_comes_before_the_join() {
+    let Some(fight) = CompiledProgram::of("fight", FIGHT, &["-O1", "-g", "-pthread", "-fno-omit-frame-pointer"]) else {
+        return;
+    };
+    let answer = unit_answer(&["offcpu"], |command| {
+        command.arg("--").arg(&fight.path);
+    });
+    lock_comes_first(&answer).expect("the kernel shows the end");
+}
+
+/// Python's join waits for a lock that the thread releases at its end.
+#[test]
+fn the_lock_of_a_python_program_comes_before_the_join() {
+    needs!(traced());
+    if !installed("python3") {
+        return skipped("needs Python");
+    }
+    with_time(&[200, 1000, 4000], |rounds| {
+        let answer = unit_answer(&["offcpu"], |command| {
+            command.args(["--", "python3", "-c", THREADS]).arg(rounds.to_string());
+        });
+        lock_comes_first(&answer)
+    });
+}
+
+/// A shell waits for its children.
+#[test]
+fn a_shell_waits_for_the_end_of_its_children() {
+    needs!(traced());
+    let answer = unit_answer(&["offcpu"], |command: &mut Command| {
+        command.args(["--", "sh", "-c", "sleep 0.3; exit 0"]);
+    });
+    let blocked = blocked(&answer);
+    let rows = blocked["rows"].as_array().expect("rows");
+    let row = rows.iter().find(|row| is(row, "class", "until another process ends")).expect("the wait of the shell");
+    assert!(row["blocked_ns"].as_u64() > Some(250_000_000) && is(row, "wakers", "sleep"), "{blocked}");
+}

@@ -44,11 +44,16 @@ const PYTHON_EVENT: &str = "_PyEvent_Notify";
 /// which start it. The others are the interpreter's. A lock that a function of the program releases has more.
 const FEW_FUNCTIONS: usize = 6;
 const OF_C_LIBRARY: usize = 2;
-/// HotSpot's function that wakes the threads in `Thread.join`.
+/// HotSpot's functions in which a thread ends, and those that release its object's monitor for `Thread.join`, directly
+/// within. The Java code that runs at the end of a thread may release other monitors.
 const HOTSPOT: &str = "libjvm.so";
-const JAVA_ENDS: &str = "ensure_join";
-/// The function of Rust's `thread::scope` that a thread of the scope calls last.
+const JAVA_ENDS: &[&str] = &["JavaThread::exit", "ensure_join"];
+const JAVA_RELEASES: &[&str] =
+    &["ObjectMonitor::ExitEpilog", "ObjectMonitor::exit", "ObjectSynchronizer::exit", "ObjectLocker::~ObjectLocker"];
+/// The function of Rust's `thread::scope` that a thread of the scope calls last. Without its name, the thread's function
+/// drops the packet of its result, in which the former is inlined.
 const SCOPE_ENDS: &str = "ScopeData::decrement_num_running_threads";
+const SCOPE_PACKET: [&str; 3] = ["thread_start", "FnOnce::call_once", "Arc<T,A>::drop_slow"];
 /// musl wakes the thread that joins in the function in which a thread ends. glibc's function of that name wakes nothing.
 const MUSL_ENDS: &[&str] = &["__pthread_exit", "pthread_exit"];
 
@@ -73,9 +78,16 @@ impl Ending {
 /// Returns whether a runtime reports the end of the thread in whose functions, root first, the wake-up happens.
 fn ends_in_runtime(user: &[FrameName]) -> bool {
     let Some(innermost) = user.last() else { return false };
+    let is_of_java = |pair: &[FrameName]| {
+        let [outer, inner] = pair else { return false };
+        &*outer.dso == HOTSPOT && JAVA_ENDS.contains(&&*outer.text) && JAVA_RELEASES.contains(&&*inner.text)
+    };
+    let is_of_scope = |three: &[FrameName]| three.iter().zip(SCOPE_PACKET).all(|(name, part)| name.text.contains(part));
     MUSL_ENDS.contains(&&*innermost.text)
         || ends_in_python(user)
-        || user.iter().any(|name| &*name.text == JAVA_ENDS && &*name.dso == HOTSPOT || name.text.contains(SCOPE_ENDS))
+        || user.windows(2).any(is_of_java)
+        || user.windows(SCOPE_PACKET.len()).any(is_of_scope)
+        || user.iter().any(|name| name.text.contains(SCOPE_ENDS))
 }
 
 fn ends_in_python(user: &[FrameName]) -> bool {
@@ -147,6 +159,15 @@ mod tests {
             (format!("{futex} < _PySemaphore_Wakeup < _PyParkingLot_UnparkAll < _PyEvent_Notify < {started}"), true),
             (format!("{futex} < __pthread_exit < start"), true),
             (format!("{futex} < Thread::unpark < std::thread::scoped::ScopeData::decrement_num_running_threads"), true),
+            (
+                format!(
+                    "{futex} < syscall < alloc::sync::Arc<T,A>::drop_slow < \
+                     core::ops::function::FnOnce::call_once{{{{vtable.shim}}}} < \
+                     <std::sys::thread::unix::Thread>::new::thread_start < start_thread < clone3"
+                ),
+                true,
+            ),
+            (format!("{futex} < syscall < alloc::sync::Arc<T,A>::drop_slow < work < start_thread < clone3"), false),
             // The thread releases Python's global lock last, and functions of the program release other ones.
             (format!("{futex} < pthread_cond_signal < drop_gil < _PyThreadState_DeleteCurrent < {started}"), false),
             (
@@ -156,7 +177,7 @@ mod tests {
                 false,
             ),
             (format!("{futex} < sem_post < _PyParkingLot_UnparkAll < _PyEvent_Notify < set < {started}"), false),
-            (format!("{post}"), false),
+            (post.clone(), false),
             (format!("{futex} < pthread_mutex_unlock < work < __pthread_exit < start"), false),
             (format!("{futex} < ensure_join < main"), false),
             (format!("{futex} < pthread_mutex_unlock < work < start_thread < clone3"), false),
@@ -168,6 +189,10 @@ mod tests {
             ends_in_runtime(&frames)
         };
         assert!(in_hotspot(FrameName::parse_all("ObjectMonitor::exit < ensure_join < JavaThread::exit")));
+        let inlined = "pthread_cond_signal < ObjectMonitor::ExitEpilog < JavaThread::exit < JavaThread::post_run";
+        assert!(in_hotspot(FrameName::parse_all(inlined)));
+        assert!(!ends_in_runtime(&FrameName::parse_all(inlined)), "functions of the program");
+        assert!(!in_hotspot(FrameName::parse_all("pthread_cond_broadcast < Threads::remove < JavaThread::exit")));
         assert!(!in_hotspot(FrameName::parse_all("ObjectMonitor::exit < ThreadGroup.remove < JavaThread::exit")));
     }
 

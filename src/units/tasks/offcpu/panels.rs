@@ -34,7 +34,7 @@ pub(super) struct WaitSites {
     /// Whether some sites come after others with less time: those outside of requests, or those of waits until a thread or
     /// process ends.
     has_groups: bool,
-    /// Whether there are waits until a thread or process ends.
+    /// Whether waits until a thread or process ends have more than a trifle of the time.
     has_ends: bool,
 }
 
@@ -110,7 +110,8 @@ impl OffCpu {
             held.into_iter().partition(|(_, _, class, _)| *class == WaitClass::Outside);
         // Delays of requests come first, however long the threads of pools wait.
         let time_within = if outside.is_empty() { all_time } else { time_of(&within) };
-        let (has_groups, has_ends) = (!outside.is_empty() || !ends.is_empty(), !ends.is_empty());
+        let has_groups = !outside.is_empty() || !ends.is_empty();
+        let has_ends = ends.iter().any(|(.., site)| site.blocked.sum > all_time / TRIFLE);
         let in_order = |mut list: Vec<SiteRow>| {
             arrange(&mut list, |a, b| {
                 b.3.blocked.sum.cmp(&a.3.blocked.sum).then_with(|| (&a.1, a.2).cmp(&(&b.1, b.2)))

@@ -67,7 +67,9 @@ impl WaitEnd {
         match cause {
             Cause::Task { passes: Passes::End(ending), .. } => Self::Ending(ending),
             Cause::Task { .. } if is_own => Self::OwnProgram,
-            Cause::Task { passes: Passes::Message, .. } | Cause::Network { sends: true } => Self::Message,
+            Cause::Task { passes: Passes::Message, .. } | Cause::Network { sends: true } | Cause::IrqWork => {
+                Self::Message
+            }
             Cause::Task { passes: Passes::Signal, .. } => Self::Signal,
             Cause::Timer => Self::Timer,
             Cause::Unrecorded | Cause::Exit => Self::Open,
@@ -304,6 +306,7 @@ mod tests {
             (Cause::Network { sends: true }, true, WaitEnd::Message),
             (Cause::Network { sends: false }, true, WaitEnd::Other),
             (Cause::Timer, true, WaitEnd::Timer),
+            (Cause::IrqWork, false, WaitEnd::Message),
             (Cause::Disk(None), true, WaitEnd::Other),
             (Cause::Unrecorded, false, WaitEnd::Open),
             (Cause::Exit, true, WaitEnd::Open),

@@ -124,6 +124,7 @@ impl WakerReader {
             }
             Cause::Timer => "timer".into(),
             Cause::Network { .. } => "network softirq".into(),
+            Cause::IrqWork => "irq_work".into(),
             Cause::Context(context) => context.label().into(),
             Cause::OtherCpu => "another CPU".into(),
             Cause::Exit => "end of the program".into(),
@@ -144,6 +145,9 @@ pub(crate) enum Cause {
     Timer,
     /// A packet arrived; `sends` if it brought data or a connection.
     Network { sends: bool },
+    /// A context without the right to wake left the wake-up to an interrupt: there is a message in the kernel's log, or
+    /// data in a buffer of perf, BPF or ftrace.
+    IrqWork,
     /// An interrupt or softirq of another kind.
     Context(WakeContext),
     /// The CPU that gets the task completes the wakeup. The waker's own record is missing.
@@ -189,6 +193,7 @@ enum Source {
         local: bool,
     },
     OtherCpu,
+    IrqWork,
 }
 
 /// Functions of the work of interrupts and softirqs.
@@ -213,6 +218,9 @@ const DISKS: &[&str] = &[
 ];
 const NETWORK: &[&str] = &["net_rx_action", "__napi_poll", "process_backlog", "net_tx_action"];
 const OTHER_CPU: &[&str] = &["sched_ttwu_pending"];
+/// Functions of wake-ups that contexts without the right to wake leave to an interrupt. The tick runs them if no other
+/// interrupt does, without being their cause. The functions that they run, such as printk's, end in tail calls.
+const IRQ_WORK: &[&str] = &["irq_work_single", "irq_work_run_list", "irq_work_run", "irq_work_tick"];
 /// The poll function of packets that this machine sends to itself.
 const BACKLOG: &str = "process_backlog";
 /// A thread that enables softirqs runs the pending ones. An interrupt runs them when it ends.
@@ -260,7 +268,7 @@ impl WakePath {
     fn of(frames: &[FrameName]) -> Self {
         let kernel: Vec<&str> = frames.iter().rev().take_while(|name| name.kind.is_kernel()).map(base).collect();
         let first = |list: &[&str]| kernel.iter().position(|name| list.contains(name));
-        let innermost = [TIMERS, DISKS, NETWORK, OTHER_CPU].map(first);
+        let innermost = [TIMERS, DISKS, NETWORK, OTHER_CPU, IRQ_WORK].map(first);
         let at = innermost.iter().flatten().min();
         let source = at.map(|at| {
             let is = |place: usize| innermost[place] == Some(*at);
@@ -268,7 +276,8 @@ impl WakePath {
                 () if is(0) => Source::Timer,
                 () if is(1) => Source::Disk,
                 () if is(2) => Source::Network { local: is_local(&kernel[*at..]) },
-                () => Source::OtherCpu,
+                () if is(3) => Source::OtherCpu,
+                () => Source::IrqWork,
             }
         });
         let makes_room = first(MAKES_ROOM).is_some();
@@ -331,6 +340,7 @@ fn cause(waker: TaskWaker, path: WakePath) -> Cause {
         (Some(Source::Timer), _) => Cause::Timer,
         (Some(Source::Disk), _) => Cause::Disk(disk),
         (Some(Source::OtherCpu), _) => Cause::OtherCpu,
+        (Some(Source::IrqWork), _) => Cause::IrqWork,
         (None, _) if disk.is_some() => Cause::Disk(disk),
         (None, _) => Cause::Context(waker.context()),
     }

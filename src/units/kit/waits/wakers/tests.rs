@@ -50,6 +50,19 @@ fn the_task_that_is_interrupted_is_never_the_waker() {
     assert_eq!(cause(TaskWaker::Interrupt { disk: Some(9) }, path(TIMER)), Cause::Timer);
 }
 
+/// The tick of the clock runs wake-ups that were left to an interrupt, without being their cause. As Linux 6.18 shows the
+/// one of a reader of /dev/kmsg.
+#[test]
+fn the_tick_is_not_the_cause_of_the_work_that_it_runs() {
+    let irq = TaskWaker::Interrupt { disk: None };
+    let tick = "autoremove_wake_function_[k] < __wake_up_common_[k] < __wake_up_[k] < irq_work_run_list_[k] < \
+                update_process_times_[k] < tick_nohz_handler_[k] < __hrtimer_run_queues_[k] < \
+                hrtimer_interrupt_[k] < sysvec_apic_timer_interrupt_[k] < spin < main";
+    assert_eq!(cause(irq, path(tick)), Cause::IrqWork);
+    let own = "__wake_up_[k] < irq_work_single_[k] < irq_work_run_[k] < __sysvec_irq_work_[k] < spin < main";
+    assert_eq!(cause(irq, path(own)), Cause::IrqWork);
+}
+
 #[test]
 fn a_thread_that_sends_over_loopback_is_the_waker() {
     let softirq = TaskWaker::Softirq { on: SEVEN, disk: None };

@@ -127,7 +127,7 @@ impl Events {
             }
             EventInfo {
                 name: self.names[i].clone(),
-                unit: descs.get(i).map(EventDesc::unit).unwrap_or_default(),
+                meaning: descs.get(i).map(EventDesc::meaning).unwrap_or_default(),
                 total: row.total,
                 lost: ledger.lost_of(i),
                 note: meter.as_ref().and_then(|m| match &m.state.run {
@@ -137,7 +137,6 @@ impl Events {
                 filter: meter.as_ref().and_then(|m| m.state.filter.clone()),
                 is_dummy: descs.get(i).is_some_and(EventDesc::is_dummy),
                 texts: Vec::new(),
-                has_durations: false,
                 meter,
             }
         };
@@ -211,18 +210,17 @@ mod tests {
 
     #[test]
     fn what_is_made_of_a_part_of_others_says_so() {
-        use crate::perfdata::EventUnit;
+        use crate::perfdata::PeriodMeaning;
 
         let info = |name: &str, meter| EventInfo {
             name: name.to_owned(),
-            unit: EventUnit::Count,
+            meaning: PeriodMeaning::default(),
             total: Acc::default(),
             lost: 0,
             note: None,
             filter: None,
             is_dummy: false,
             texts: Vec::new(),
-            has_durations: false,
             meter,
         };
         let said = |change: &dyn Fn(&mut EventState)| {

@@ -6,14 +6,13 @@ pub(crate) mod bytes;
 mod compress;
 pub mod features;
 pub(crate) mod info;
+mod meaning;
 pub mod read;
 pub mod stream;
 pub(crate) mod swap;
 pub(crate) mod topology;
 pub mod unpack;
 pub mod write;
-
-use std::borrow::Cow;
 
 use rustc_hash::FxHashSet;
 
@@ -22,6 +21,8 @@ use crate::kernel::attr::{
     TYPE_TRACEPOINT, sample,
 };
 use crate::record::Layout;
+
+pub use meaning::{EventUnit, PeriodMeaning, SampleCount};
 
 /// The name of the event whose samples weigh the time that a process takes, not its CPU time.
 pub const LATENCY: &str = "latency";
@@ -66,94 +67,6 @@ const IMPORTED: u32 = u32::MAX - 2;
 /// The bits of both configs above their unit: 0 if each sample is stored, else the period of one sample in stored sums.
 const SUMS: u32 = 8;
 const UNKNOWN_PERIOD: u64 = u64::MAX >> SUMS;
-
-/// The unit of an event's periods.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum EventUnit {
-    /// Hits, cycles, instructions or other counts.
-    #[default]
-    Count,
-    /// Nanoseconds.
-    Nanoseconds,
-    /// Bytes.
-    Bytes,
-    /// Counts of a text with this many decimals: a period of 1 is 10^-n in the file.
-    Decimal(u8),
-}
-
-/// The number of samples that a stored one stands for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum SampleCount {
-    /// Each sample is stored.
-    #[default]
-    One,
-    /// Samples of one stack are stored as their sum: one for each multiple of this period.
-    PerPeriod(u64),
-    /// They are stored as their sum, and the period of one is unknown.
-    Unknown,
-}
-
-impl SampleCount {
-    /// Returns the number of samples with these stored samples and this sum of periods, and their noun. If the period of a
-    /// sample is unknown, the stored stacks are counted.
-    pub(crate) fn counted(self, stored: u64, period: u64) -> (u64, &'static str) {
-        match self {
-            Self::One => (stored, "sample"),
-            Self::PerPeriod(one) => (period / one.max(1), "sample"),
-            Self::Unknown => (stored, "stack"),
-        }
-    }
-}
-
-/// How the periods of an event are read: their unit, and the samples that they are the sums of.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PeriodMeaning {
-    pub(crate) unit: EventUnit,
-    /// Whether each is a duration.
-    pub(crate) durations: bool,
-    pub(crate) count: SampleCount,
-    /// Whether they are values of another tool's file, not periods of a counter.
-    pub(crate) is_value: bool,
-}
-
-impl EventUnit {
-    pub(crate) fn is_time(self) -> bool {
-        self == Self::Nanoseconds
-    }
-
-    /// Returns its name in pprof and JSON.
-    pub(crate) fn name(self) -> Cow<'static, str> {
-        match self {
-            Self::Count | Self::Decimal(0) => "count".into(),
-            Self::Nanoseconds => "nanoseconds".into(),
-            Self::Bytes => "bytes".into(),
-            Self::Decimal(decimals) => format!("count/{}", 10u64.saturating_pow(decimals.into())).into(),
-        }
-    }
-
-    /// Formats a sum of values with its unit. `figure` formats whole numbers; fractions are those of the file.
-    pub(crate) fn total(self, period: u64, figure: impl Fn(u64) -> String) -> String {
-        match self {
-            Self::Count | Self::Decimal(0) => figure(period),
-            Self::Nanoseconds | Self::Bytes => format!("{} {}", figure(period), self.name()),
-            Self::Decimal(_) => self.written(period),
-        }
-    }
-
-    /// Returns the period that has the value 1 in the file.
-    pub(crate) fn scale(self) -> f64 {
-        if let Self::Decimal(decimals) = self { 10f64.powi(decimals.into()) } else { 1.0 }
-    }
-
-    pub(crate) fn written(self, period: u64) -> String {
-        let Self::Decimal(decimals) = self else { return period.to_string() };
-        let scale = 10u64.saturating_pow(decimals.into());
-        let fraction = format!("{:0width$}", period % scale, width = usize::from(decimals));
-        let fraction = fraction.trim_end_matches('0');
-        let dot = if fraction.is_empty() { "" } else { "." };
-        format!("{}{dot}{fraction}", period / scale)
-    }
-}
 
 /// The event of the time that threads sleep in a live session. perf expects raw data in samples of its own event
 /// (`offcpu-time`), so that this one has another name.

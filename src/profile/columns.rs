@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use crate::perfdata::SampleCount;
+
 use super::SiteId;
 
 /// Rows of a full chunk, the unit of eviction. The stacks of its samples may take thirty times as much memory.
@@ -19,6 +21,16 @@ pub struct Acc {
 impl Acc {
     pub(crate) fn one(period: u64) -> Self {
         Self { samples: 1, period }
+    }
+
+    /// Returns the number of samples of an event's weight, and their noun. If each stored one is the sum of an unknown
+    /// number of samples, the stored stacks are counted.
+    pub(crate) fn counted(&self, count: SampleCount) -> (u64, &'static str) {
+        match count {
+            SampleCount::One => (self.samples, "sample"),
+            SampleCount::PerPeriod(one) => (self.period / one.max(1), "sample"),
+            SampleCount::Unknown => (self.samples, "stack"),
+        }
     }
 
     pub(crate) fn is_zero(&self) -> bool {

@@ -202,7 +202,7 @@ impl Profile {
     }
 
     /// Returns how the periods of an event are read.
-    pub(crate) fn meaning(&self, event: u16) -> PeriodMeaning {
+    pub fn meaning(&self, event: u16) -> PeriodMeaning {
         self.periods.get(&event).copied().unwrap_or_default()
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use crate::event::EventState;
-use crate::perfdata::EventUnit;
+use crate::perfdata::PeriodMeaning;
 use crate::profile::frames::SymState;
 use crate::profile::{Acc, Ledger, Timeline};
 use crate::record::interpreted::NAME_NOT_READ;
@@ -136,8 +136,8 @@ impl TopLine {
 pub struct EventInfo {
     /// The name with modifiers; duplicates are numbered.
     pub name: String,
-    /// The unit of its periods and counts.
-    pub unit: EventUnit,
+    /// How its periods and counts are read.
+    pub meaning: PeriodMeaning,
     /// Samples since the start or the last clearing.
     pub total: Acc,
     /// Samples that the kernel lost for lack of room.
@@ -150,8 +150,6 @@ pub struct EventInfo {
     pub is_dummy: bool,
     /// Its text fields, if it is a tracepoint.
     pub texts: Vec<Arc<str>>,
-    /// Whether its samples have durations.
-    pub has_durations: bool,
     /// Its current measurement; `None` for a recording.
     pub meter: Option<Meter>,
 }

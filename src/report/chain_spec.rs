@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use crate::panel::text::clean;
 use crate::panel::unit::{percent, thousands};
+use crate::perfdata::PeriodMeaning;
 use crate::profile::{Acc, SymId};
 use crate::query::tree::chains::CallTree;
 use crate::query::tree::heaviest_chain::{ApartBy, ChainThreshold};
@@ -53,16 +54,23 @@ impl ChainSpec {
         ChainThreshold { least: self.least, whole: *whole, of_parent, most: self.most, apart: self.apart }
     }
 
-    fn value(&self, acc: &Acc, whole: &Acc) -> String {
+    /// Formats an entry's value; `number` formats whole numbers, `share` percentages.
+    pub(crate) fn value(
+        &self,
+        (acc, whole): (&Acc, &Acc),
+        meaning: PeriodMeaning,
+        number: impl Fn(u64) -> String,
+        share: impl Fn(f64) -> String,
+    ) -> String {
         match self.value {
-            ChainValue::Percent => percent(acc.percent_of(whole)),
-            ChainValue::Period => thousands(acc.period),
-            ChainValue::Count => thousands(acc.samples),
+            ChainValue::Percent => share(acc.percent_of(whole)),
+            ChainValue::Period => meaning.unit.figure(acc.period, number),
+            ChainValue::Count => number(acc.counted(meaning.count).0),
         }
     }
 
-    /// Formats a row's chains as an indented tree with the share of each entry. Entries are indented only at forks.
-    pub(crate) fn tree(&self, data: Data<'_>, heavy: &CallTree, whole: &Acc) -> String {
+    /// Formats a row's chains as an indented tree with the value of each entry. Entries are indented only at forks.
+    pub(crate) fn tree(&self, data: Data<'_>, heavy: &CallTree, whole: &Acc, meaning: PeriodMeaning) -> String {
         let mut out = String::new();
         let nodes = &heavy.nodes;
         // (node, parent, indentation, depth)
@@ -78,7 +86,7 @@ impl ChainSpec {
                     whole -= heavy.nodes[above as usize].ended;
                 }
             }
-            let value = self.value(&entry.acc, &whole);
+            let value = self.value((&entry.acc, &whole), meaning, thousands, percent);
             let (name, dso) = (self.name(data, heavy, node), clean(&sym.dso_name));
             let _ = writeln!(out, "{MARGIN}{}{value:>8} {name}  {dso}", "|  ".repeat(indent));
             let next = indent + usize::from(entry.children.len() > 1);

@@ -2,10 +2,10 @@
 
 use crate::panel::unit::thousands;
 use crate::panel::{Cell, Column, Table};
-use crate::perfdata::{EventUnit, SampleCount};
+use crate::perfdata::SampleCount;
 use crate::query::ColumnKey;
 use crate::query::diff::{DiffRow, DiffSide, NormalizeBy};
-use crate::query::rows::top_table::{signed, value};
+use crate::query::rows::top_table::{period, signed, value};
 
 /// A row identified by the texts of its keys.
 pub(crate) type Row = DiffRow<Vec<String>>;
@@ -100,10 +100,7 @@ pub(crate) fn table(rows: &[&Row], keys: &[ColumnKey], shape: &DiffTableShape) -
         ];
         if shape.periods {
             let [old, new] = shape.totals.map(|side| side.unit);
-            cells.extend([(old, r.old.period), (new, r.new.period)].map(|(unit, period)| match unit {
-                EventUnit::Decimal(1..) => Cell::Text(unit.written(period).into()),
-                _ => Cell::Count(period),
-            }));
+            cells.extend([period(r.old, old), period(r.new, new)]);
         }
         cells.extend(shape.formula.then(|| Cell::Text(shape.formula_of(r).into())));
         cells.extend(r.key.iter().map(|k| Cell::Text(k.as_str().into())));

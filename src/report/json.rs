@@ -48,7 +48,7 @@ pub(super) fn row(
 }
 
 /// Returns a row's call tree. Its entries are in tree order, each with its depth below the row.
-pub(crate) fn chain(data: Data<'_>, spec: &ChainSpec, heavy: &CallTree, whole: &Acc) -> Value {
+pub(crate) fn chain(data: Data<'_>, spec: &ChainSpec, heavy: &CallTree, whole: &Acc, meaning: PeriodMeaning) -> Value {
     let nodes = &heavy.nodes;
     let mut out = Vec::new();
     let mut open: Vec<(u32, u32, usize)> = nodes[0].children.iter().rev().map(|node| (*node, 0, 0)).collect();
@@ -58,7 +58,7 @@ pub(crate) fn chain(data: Data<'_>, spec: &ChainSpec, heavy: &CallTree, whole: &
         let whole = if spec.form == ChainForm::Fractal { &nodes[above as usize].acc } else { whole };
         let place = heavy.nodes[node as usize].frame;
         let mut object = json!({
-            "depth": depth, "sym": sym.name(), "dso": &*sym.dso_name, "samples": entry.acc.samples,
+            "depth": depth, "sym": sym.name(), "dso": &*sym.dso_name, "samples": entry.acc.counted(meaning.count).0,
             "period": entry.acc.period, "pct": round(entry.acc.percent_of(whole)),
         });
         if let Some(frame) = place {
@@ -109,13 +109,13 @@ pub(super) fn round(percent: f64) -> f64 {
 
 /// Returns one event's part of a report, for any type of rows.
 pub(crate) fn event(name: &str, meaning: PeriodMeaning, total: &Acc, lost: u64, rows: Vec<Value>) -> Value {
-    let (samples, unit) = (meaning.count.counted(total.samples, total.period).0, meaning.unit.name());
+    let (samples, unit) = (total.counted(meaning.count).0, meaning.unit.name());
     json!({ "name": name, "unit": unit, "samples": samples, "period": total.period, "lost": lost, "rows": rows })
 }
 
 /// Formats the line before an event's table; `what` is the noun of samples.
 pub(crate) fn event_line(name: &str, what: &str, meaning: PeriodMeaning, total: &Acc, lost: u64) -> String {
-    let (n, noun) = meaning.count.counted(total.samples, total.period);
+    let (n, noun) = total.counted(meaning.count);
     let samples = counted(n, if noun == "sample" { what } else { noun });
     let weight = match meaning.is_value {
         true => format!("total {}", meaning.unit.total(total.period, thousands)),

@@ -181,14 +181,13 @@ impl Harness {
         };
         let events = (0..).zip(&self.loaded.event_names).map(|(i, name)| EventInfo {
             name: name.clone(),
-            unit: core.profile.unit(i as u16),
+            meaning: core.profile.meaning(i as u16),
             total: total(i),
             lost: 0,
             note: None,
             filter: (self.metered && name.contains(':')).then(|| KEPT.to_owned()),
             is_dummy: self.app.model.context.info.events.get(i).is_some_and(EventDesc::is_dummy),
             texts: core.profile.format(i as u16).map_or(Vec::new(), |format| format.texts().map(Arc::from).collect()),
-            has_durations: core.profile.has_durations(i as u16),
             meter: (self.metered && name != "off-cpu").then(|| meter(name, total(i).samples, core.profile.span())),
         });
         let span = core.profile.span().unwrap_or_default();

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::common::cells::row;
 use crate::common::harness::{Harness, messages};
+use perfprof_tui::perfdata::PeriodMeaning;
 use perfprof_tui::query::rows::top_table::TopField;
 use perfprof_tui::query::{ColumnKey, TopLine};
 use perfprof_tui::ui::Level;
@@ -60,7 +61,7 @@ fn rows_are_rolled_up_by_process_first() {
     assert_eq!(keys_of(&rolled), [ColumnKey::Pid, ColumnKey::Program]);
     let view = |h: &Harness| h.app.model.context.answer.view.clone();
     assert_eq!(view(&rolled).total.samples, view(&functions).total.samples);
-    let pid = |line: &TopLine| TopField::Key(ColumnKey::Pid).cell(line).text();
+    let pid = |line: &TopLine| TopField::Key(ColumnKey::Pid).cell(line, PeriodMeaning::default()).text();
     let pids: BTreeSet<String> = view(&rolled).lines.iter().map(pid).collect();
     assert_eq!((pids.len(), view(&rolled).rows), (view(&rolled).lines.len(), pids.len()));
     assert!(pids.len() > 1 && view(&rolled).lines.iter().all(|line| line.sym.is_empty()));

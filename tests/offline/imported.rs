@@ -6,9 +6,13 @@ use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use perfprof_tui::query::ColumnKey;
+use perfprof_tui::query::rows::top_table::TopField;
 use perfprof_tui::source::imported::messages::{Function, Line, Location, Mapping, Profile, Sample, ValueType};
+use perfprof_tui::ui::Start;
 use prost::Message;
 
+use crate::common::harness::Harness;
 use crate::common::{copy_program, data, is_root, program, run};
 
 fn imported(name: &str) -> PathBuf {
@@ -275,28 +279,77 @@ fn headings_count_the_samples_of_sums() {
     assert!(text.contains("# Samples: 49  of event 'cpu'\n# Total: 490000000 nanoseconds\n"), "{text}");
 }
 
+/// Writes a profile like Go's, of two functions below another one, with their samples of 10 ms as sums.
+fn cpu_profile(path: &Path, samples: [i64; 2]) -> PathBuf {
+    let location = |id| Location { id, line: vec![Line { function: id, line: 1 }], ..Location::default() };
+    let sample = |(id, n): (u64, i64)| Sample { location: vec![id, 3], value: vec![n * 10_000_000], label: Vec::new() };
+    let profile = Profile {
+        sample_type: vec![ValueType { kind: 1, unit: 2 }],
+        sample: (1..).zip(samples).map(sample).collect(),
+        location: (1..=3).map(location).collect(),
+        function: (1..=3).map(|id| Function { id, name: id as i64 + 2, ..Function::default() }).collect(),
+        period_type: Some(ValueType { kind: 1, unit: 2 }),
+        period: 10_000_000,
+        strings: ["", "cpu", "nanoseconds", "hot", "cold", "main"].map(str::to_owned).to_vec(),
+        ..Profile::default()
+    };
+    std::fs::write(path, profile.encode_to_vec()).expect("written");
+    path.to_owned()
+}
+
+/// The table's columns and call chains had the stored sums instead of the file's figures.
+#[test]
+fn columns_and_chains_have_the_figures_of_the_file() {
+    let dir = tempfile::tempdir().expect("dir");
+    let (cpu, fractions) = (cpu_profile(&dir.path().join("cpu"), [30, 10]), dir.path().join("fractions"));
+    std::fs::write(&fractions, "a;main;hot 0.006\na;main;cold 0.004\n").expect("written");
+
+    let shown = |file: &Path| {
+        let columns = vec![TopField::Samples, TopField::Period, TopField::Key(ColumnKey::Sym)];
+        let screen = Harness::open(file.to_str().expect("utf-8"), "kallsyms", 100, 12);
+        screen.restart(Start { columns, ..Start::default() }).text()
+    };
+    let has = |screen: &str, row: &[&str]| {
+        let words: Vec<&str> = screen.split_whitespace().filter(|word| word.contains(char::is_alphanumeric)).collect();
+        words.windows(row.len()).any(|words| words == row)
+    };
+    let screen = shown(&cpu);
+    assert!(["Samples", "Period", "Symbol"].iter().all(|title| screen.contains(title)), "{screen}");
+    assert!(has(&screen, &["30", "300,000,000", "hot"]) && has(&screen, &["10", "100,000,000", "cold"]), "{screen}");
+    let screen = shown(&fractions);
+    assert!(screen.contains("Stacks  "), "{screen}");
+    assert!(has(&screen, &["1", "0.006", "hot"]) && has(&screen, &["1", "0.004", "cold"]), "{screen}");
+
+    let chains = |file: &Path, value: &str, layout: &[&str]| -> Vec<String> {
+        let mut command = program();
+        let output = run(command.arg("report").arg(file).args(["-g", value]).args(layout));
+        let text = String::from_utf8(output.stdout).expect("utf8");
+        let words = |line: &str| -> Vec<String> {
+            let words = line.split([' ', '-', '|']).filter(|word| !word.is_empty());
+            words.map(str::to_owned).collect()
+        };
+        // The chains of main have two parts; in our layout their files follow.
+        let entries = text.lines().filter(|line| line.starts_with("            ")).map(words);
+        entries.filter(|words| words.len() >= 2).map(|words| words[..2].join(" ")).collect()
+    };
+    for layout in [&[][..], &["--stdio"]] {
+        let entries = chains(&cpu, "count,caller", layout);
+        assert!(["30 hot", "10 cold"].iter().all(|entry| entries.contains(&(*entry).to_owned())), "{entries:?}");
+        let entries = chains(&fractions, "period,caller", layout);
+        assert!(["0.006 hot", "0.004 cold"].iter().all(|entry| entries.contains(&(*entry).to_owned())), "{entries:?}");
+    }
+    let mut command = program();
+    let output = run(command.arg("report").arg(&cpu).args(["-g", "caller", "--format", "json"]));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("json");
+    let rows = report["events"][0]["rows"].as_array().expect("rows");
+    let main = rows.iter().find(|row| row["sym"] == "main").expect("main");
+    assert_eq!(main["callees"][0]["samples"], 30);
+}
+
 /// Differences of sums are tested with the numbers of samples that the sums stand for.
 #[test]
 fn differences_of_sums_are_tested_by_their_samples() {
     let dir = tempfile::tempdir().expect("dir");
-    let strings = ["", "cpu", "nanoseconds", "hot", "cold"].map(str::to_owned).to_vec();
-    let pprof = |name: &str, weights: [i64; 2]| {
-        let sample = |(id, weight): (u64, i64)| Sample { location: vec![id], value: vec![weight], label: Vec::new() };
-        let line = |function| Line { function, line: 1 };
-        let profile = Profile {
-            sample_type: vec![ValueType { kind: 1, unit: 2 }],
-            sample: (1..).zip(weights.map(|n| n * 10_000_000)).map(sample).collect(),
-            location: [1, 2].map(|id| Location { id, line: vec![line(id)], ..Location::default() }).to_vec(),
-            function: [1, 2].map(|id| Function { id, name: id as i64 + 2, ..Function::default() }).to_vec(),
-            period_type: Some(ValueType { kind: 1, unit: 2 }),
-            period: 10_000_000,
-            strings: strings.clone(),
-            ..Profile::default()
-        };
-        let path = dir.path().join(name);
-        std::fs::write(&path, profile.encode_to_vec()).expect("written");
-        path
-    };
     let folded = |name: &str, weights: [i64; 2]| {
         let path = dir.path().join(name);
         std::fs::write(&path, format!("a;hot {}\na;cold {}\n", weights[0], weights[1])).expect("written");
@@ -309,6 +362,7 @@ fn differences_of_sums_are_tested_by_their_samples() {
         let rows = report["rows"].as_array().expect("rows").iter();
         rows.map(|row| row["verdict"].as_str().expect("a verdict").to_owned()).collect()
     };
+    let pprof = |name: &str, weights| cpu_profile(&dir.path().join(name), weights);
     let (few, many) = (pprof("few", [50, 50]), pprof("many", [5000, 5000]));
     assert_eq!(verdicts(&few, &pprof("few-now", [60, 40])), ["noise", "noise"]);
     assert_eq!(verdicts(&many, &pprof("many-now", [6000, 4000])), ["shrank", "grew"]);

@@ -100,7 +100,7 @@ pub(crate) fn run(mut args: DiffArgs) -> anyhow::Result<u8> {
         _ => {
             let side = |name: &str, path: &std::path::Path, one: &ComparedSide| {
                 let meaning = one.loaded.data().meaning(one.event);
-                let (n, noun) = meaning.count.counted(one.side.total.samples, one.side.total.period);
+                let (n, noun) = one.side.total.counted(meaning.count);
                 let total = match meaning.is_value {
                     true => format!(", total {}", meaning.unit.total(one.side.total.period, thousands)),
                     false => String::new(),

@@ -103,7 +103,6 @@ impl Aggregator {
         let per_sample = self.options.per_sample.map_or(0.0, |cost| cost.as_secs_f64());
         let mut events = self.events.infos(&core.events, &ledger, per_sample, self.facts.n_cpus);
         for (i, event) in (0..).zip(&mut events) {
-            event.has_durations = core.profile.has_durations(i);
             event.texts = core.profile.format(i).map_or(Vec::new(), |format| format.texts().map(Arc::from).collect());
         }
         tell_partial(&mut events, core.derived());

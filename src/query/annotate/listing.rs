@@ -23,19 +23,20 @@ pub fn text(listing: &Listing, hits: &Hits, rows: &[ListingRow], event: &str, co
         format!("{share:>7}  {samples:>7}{period}")
     };
 
+    let (own, noun) = hits.samples(hits.own);
     let mut out = format!(
         "{}  {}\n{}: {} of the function itself, {} of {}\n",
         clean(&listing.function),
         clean(&listing.dso),
         clean(event),
-        counted(hits.own.samples, "sample"),
+        counted(own, noun),
         percent(hits.own.percent_of(&hits.total)),
-        thousands(hits.total.samples),
+        thousands(hits.samples(hits.total).0),
     );
     for note in &listing.notes {
         out.push_str(&format!("note: {note}\n"));
     }
-    let titles = cells("Percent", "Samples", "Period");
+    let titles = cells("Percent", if noun == "stack" { "Stacks" } else { "Samples" }, "Period");
     let indent = titles.len() + 13;
     let (place, what) = if listing.is_script { ("Line", "Source") } else { ("Address", "Instruction") };
     out.push_str(&format!("{titles} {place:>10}  {what}\n"));
@@ -49,7 +50,10 @@ pub fn text(listing: &Listing, hits: &Hits, rows: &[ListingRow], event: &str, co
                 let one = &listing.instructions[*index];
                 let own = match own.samples {
                     0 => cells("", "", ""),
-                    samples => cells(&format!("{percent:.2}"), &thousands(samples), &thousands(own.period)),
+                    _ => {
+                        let (samples, period) = (hits.samples(*own).0, hits.meaning.unit.figure(own.period, thousands));
+                        cells(&format!("{percent:.2}"), &thousands(samples), &period)
+                    }
                 };
                 let bytes = if columns.bytes { format!("{:32}", hex(&one.bytes)) } else { String::new() };
                 let text = format!("{own} {:>10}  {bytes}{}", listing.place(*index), instruction(listing, *index));

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use crate::panel::row_order::arrange;
+use crate::perfdata::PeriodMeaning;
 use crate::profile::{Acc, NodeId, SymId};
 use crate::session::DsoId;
 use crate::session::hosts::HostId;
@@ -33,6 +34,8 @@ pub struct Hits {
     /// The function's own weight, and the total.
     pub(crate) own: Acc,
     pub(crate) total: Acc,
+    /// How the event's periods are read.
+    pub(crate) meaning: PeriodMeaning,
 }
 
 /// A function with samples of its own.
@@ -109,7 +112,11 @@ fn hits_of(data: Data<'_>, fold: &Aggregate, syms: &[bool]) -> Hits {
             own += acc;
         }
     });
-    Hits { at: at.into_iter().collect(), own, total: fold.total() }
+    Hits { at: at.into_iter().collect(), own, total: fold.total(), meaning: meaning_of(data, fold) }
+}
+
+fn meaning_of(data: Data<'_>, fold: &Aggregate) -> PeriodMeaning {
+    data.meaning(fold.selection.of.event)
 }
 
 fn host_of(data: Data<'_>, sym: SymId) -> HostId {
@@ -140,11 +147,11 @@ pub fn functions(data: Data<'_>, fold: &Aggregate) -> Vec<SampledFunction> {
             *found.entry(sym).or_default().entry(address).or_default() += acc;
         }
     });
-    let total = fold.total();
+    let (total, meaning) = (fold.total(), meaning_of(data, fold));
     let whole = |(sym, at): (SymId, BTreeMap<u64, Acc>)| {
         let sym = frames.sym(sym);
         let own = at.values().copied().sum();
-        let hits = Hits { at: at.into_iter().collect(), own, total };
+        let hits = Hits { at: at.into_iter().collect(), own, total, meaning };
         Some(SampledFunction { function: sym.function.clone()?, dso: sym.dso, start: sym.start, hits })
     };
     let mut list: Vec<SampledFunction> = found.into_iter().filter_map(whole).collect();
@@ -161,6 +168,11 @@ pub fn functions(data: Data<'_>, fold: &Aggregate) -> Vec<SampledFunction> {
 }
 
 impl Hits {
+    /// Returns the number of a weight's samples, and their noun.
+    pub(crate) fn samples(&self, weight: Acc) -> (u64, &'static str) {
+        weight.counted(self.meaning.count)
+    }
+
     fn within(&self, range: Range<u64>) -> Acc {
         let from = self.at.partition_point(|(at, _)| *at < range.start);
         self.at[from..].iter().take_while(|(at, _)| *at < range.end).map(|(_, acc)| *acc).sum()

@@ -2,6 +2,7 @@
 
 use super::listing::ListingColumns;
 use super::*;
+use crate::perfdata::{EventUnit, SampleCount};
 use crate::profile::Frame;
 use crate::query::staged::Staged;
 use crate::session::MapId;
@@ -42,7 +43,12 @@ fn listing() -> Listing {
 #[test]
 fn samples_fall_on_instructions_and_sources_stand_between() {
     let acc = |n| Acc { samples: n, period: n };
-    let hits = Hits { at: vec![(0x12, acc(3)), (0x13, acc(3)), (0x16, acc(4))], own: acc(10), total: acc(20) };
+    let hits = Hits {
+        at: vec![(0x12, acc(3)), (0x13, acc(3)), (0x16, acc(4))],
+        own: acc(10),
+        total: acc(20),
+        ..Hits::default()
+    };
     let rows = rows(&listing(), &hits, true);
     let shown: Vec<String> = rows
         .iter()
@@ -75,7 +81,7 @@ fn lines_of_a_script_have_its_text_and_their_samples() {
         ..Listing::default()
     };
     let acc = |n| Acc { samples: n, period: n };
-    let hits = |at| Hits { at: vec![(at, acc(1)), (0x15, acc(3))], own: acc(4), total: acc(8) };
+    let hits = |at| Hits { at: vec![(at, acc(1)), (0x15, acc(3))], own: acc(4), total: acc(8), ..Hits::default() };
     let text = |listing: &Listing, hits: Hits| {
         let rows = rows(listing, &hits, true);
         let text = listing::text(listing, &hits, &rows, "clock", ListingColumns::default());
@@ -93,7 +99,7 @@ fn lines_of_a_script_have_its_text_and_their_samples() {
 #[test]
 fn periods_are_a_column_on_request() {
     let acc = Acc { samples: 3, period: 3_003_003 };
-    let hits = Hits { at: vec![(0x12, acc)], own: acc, total: acc };
+    let hits = Hits { at: vec![(0x12, acc)], own: acc, total: acc, ..Hits::default() };
     let rows = rows(&listing(), &hits, false);
     let text = |periods| listing::text(&listing(), &hits, &rows, "clock", ListingColumns { bytes: false, periods });
     let line = |periods, at: usize| text(periods).lines().nth(at).map(str::to_owned).unwrap_or_default();
@@ -101,6 +107,24 @@ fn periods_are_a_column_on_request() {
     assert_eq!(line(true, 2), "Percent  Samples           Period    Address  Instruction");
     assert_eq!(line(false, 4).trim_end(), " 100.00        3         12");
     assert_eq!(line(true, 4).trim_end(), " 100.00        3        3,003,003         12");
+}
+
+/// Listings had the stored sums of other tools' profiles.
+#[test]
+fn figures_are_those_of_the_event() {
+    let acc = Acc { samples: 2, period: 30 };
+    let listed = |count, unit| {
+        let meaning = PeriodMeaning { count, unit, ..PeriodMeaning::default() };
+        let hits = Hits { at: vec![(0x12, acc)], own: acc, total: acc, meaning };
+        let columns = ListingColumns { bytes: false, periods: true };
+        let text = listing::text(&listing(), &hits, &rows(&listing(), &hits, false), "e", columns);
+        let words = |line: &str| line.split_whitespace().take(3).collect::<Vec<_>>().join(" ");
+        [1, 2, 4].map(|line| words(text.lines().nth(line).unwrap_or_default()))
+    };
+    let sums = listed(SampleCount::PerPeriod(10), EventUnit::Count);
+    assert_eq!(sums, ["e: 3 samples", "Percent Samples Period", "100.00 3 30"]);
+    let fractions = listed(SampleCount::Unknown, EventUnit::Decimal(3));
+    assert_eq!(fractions, ["e: 2 stacks", "Percent Stacks Period", "100.00 2 0.03"]);
 }
 
 #[test]
@@ -137,7 +161,7 @@ fn hits_are_samples_of_the_function_itself() {
     let own = Acc { samples: 3, period: 13 };
     let total = Acc { samples: 6, period: 153 };
     let of = |function: &str, dso: &str| hits(staged.data(), &staged.fold(), &target(function, dso));
-    let want = Hits { at: vec![(0x104, Acc::one(6)), (0x120, two)], own, total };
+    let want = Hits { at: vec![(0x104, Acc::one(6)), (0x120, two)], own, total, ..Hits::default() };
     assert_eq!(of("f", &staged.session.dsos.of_map(MapId::UNKNOWN).short), want);
     let any = Acc { samples: 2, period: 26 };
     assert_eq!(of("f", "").at, [(0x104, any), (0x120, two)]);
@@ -185,6 +209,7 @@ fn the_last_instruction_has_its_samples_whatever_the_end_is() {
         at: vec![(0x0f, Acc::one(1)), (0x16, Acc::one(4)), (0x30, Acc::one(8))],
         own: Acc::one(16),
         total: Acc::one(16),
+        ..Hits::default()
     };
     for end in [0, 0x16, 0x17, 0x30] {
         let rows = rows(&Listing { end, ..listing() }, &hits, false);

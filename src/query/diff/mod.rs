@@ -60,7 +60,7 @@ pub struct DiffSide {
 impl DiffSide {
     /// Returns the number of a weight's samples, or of its stacks if that of the samples is unknown.
     pub(crate) fn samples(&self, acc: Acc) -> u64 {
-        self.stands_for.counted(acc.samples, acc.period).0
+        acc.counted(self.stands_for).0
     }
 
     /// Returns a weight in the unit of `per`. That is percent of the total, period per second, or period.
@@ -167,7 +167,7 @@ pub fn z(a: u64, n: u64, b: u64, m: u64) -> f64 {
 }
 
 fn n_samples(acc: Acc, stands_for: SampleCount) -> Option<u64> {
-    (stands_for != SampleCount::Unknown).then(|| stands_for.counted(acc.samples, acc.period).0)
+    (stands_for != SampleCount::Unknown).then(|| acc.counted(stands_for).0)
 }
 
 /// Returns the z statistic of a share: (weight, total) before and now. Without the numbers of samples, it is infinite for

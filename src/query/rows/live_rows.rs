@@ -249,7 +249,8 @@ impl LiveRows {
     pub(crate) fn top(&mut self, data: Data<'_>, fold: &Aggregate, spec: &TopSpec, keep: RowLimit) -> Top {
         let (n, named) = (keep.first(), keep.named());
         let sym = |label| self.labels.symbol(data, label);
-        let by = RowOrder { spec, symbol: sym, groups: &self.grouping.groups, partner: self.partner };
+        let count = data.meaning(fold.selection.of.event).count;
+        let by = RowOrder { spec, symbol: sym, groups: &self.grouping.groups, partner: self.partner, count };
         let mut some = self.top_k.sort(&self.rows, (n, named), &by);
         if let RowLimit::All { .. } = keep {
             let mut is_listed = vec![false; self.rows.len()];

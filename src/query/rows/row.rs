@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use crate::perfdata::SampleCount;
 use crate::profile::{Acc, Sym};
 
 use super::partner::Partner;
@@ -36,6 +37,8 @@ pub(super) struct RowOrder<'a, S> {
     pub(crate) symbol: S,
     pub(crate) groups: &'a [Arc<RowGroup>],
     pub(crate) partner: Option<Partner>,
+    /// The number of samples that each stored one stands for.
+    pub(crate) count: SampleCount,
 }
 
 impl<'a, S: Fn(u32) -> Option<&'a Sym>> RowOrder<'a, S> {
@@ -45,7 +48,7 @@ impl<'a, S: Fn(u32) -> Option<&'a Sym>> RowOrder<'a, S> {
             Order::Children => [row.children.period, row.own.period],
             // The difference is known only once both sides are.
             Order::SelfTime | Order::Delta => [row.own.period, row.children.period],
-            Order::Samples => [row.own.samples, row.own.period],
+            Order::Samples => [row.own.counted(self.count).0, row.own.period],
             Order::Latency => [row.partner_own.period, row.own.period],
             Order::Ipc | Order::By(_) => return None,
         };

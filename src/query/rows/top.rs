@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use crate::perfdata::SampleCount;
 use crate::profile::{Acc, NodeId, Site, Sym, SymId};
 
 use super::partner::{PairFigure, Partner};
@@ -130,7 +131,7 @@ impl Top {
             }
             (top.partner, top.partner_total) = (Some(partner), total);
         }
-        top.sort(data, spec, keep);
+        top.sort(data, spec, keep, data.meaning(fold.selection.of.event).count);
         top
     }
 
@@ -181,11 +182,11 @@ impl Top {
         self.labels.symbol(data, label)
     }
 
-    pub(crate) fn sort(&mut self, data: Data<'_>, spec: &TopSpec, keep: RowLimit) {
+    fn sort(&mut self, data: Data<'_>, spec: &TopSpec, keep: RowLimit, count: SampleCount) {
         let mut rows = std::mem::take(&mut self.rows);
         self.n_rows = rows.len();
-        let by =
-            RowOrder { spec, symbol: |label| self.symbol(data, label), groups: &self.groups, partner: self.partner };
+        let symbol = |label| self.symbol(data, label);
+        let by = RowOrder { spec, symbol, groups: &self.groups, partner: self.partner, count };
         let order = |a: &TopRow, b: &TopRow| by.compare(a, b);
         // A screen shows the first of very many rows, so these are selected before sorting.
         let first = keep.first().min(rows.len());

@@ -204,6 +204,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::perfdata::SampleCount;
     use crate::profile::Acc;
     use crate::query::question::{ColumnKey, TopSpec};
     use crate::query::rows::row::RowGroup;
@@ -234,7 +235,7 @@ mod tests {
                 // The order seldom changes.
                 let order = if order == 0 { Order::By(ColumnKey::Pid) } else { Order::SelfTime };
                 let spec = TopSpec { order, ..TopSpec::default() };
-                let by = RowOrder { spec: &spec, symbol: |_| None, groups: &groups, partner: None };
+                let by = RowOrder { spec: &spec, symbol: |_| None, groups: &groups, partner: None, count: SampleCount::One };
                 let named = named.min(n);
                 let first = top_k.sort(&rows, (n, named), &by);
                 let mut all: Vec<u32> =

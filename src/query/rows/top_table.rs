@@ -65,14 +65,20 @@ impl TopField {
         }
     }
 
+    /// Returns the column for an event, titled after what it counts.
+    pub(crate) fn column_of(self, count: SampleCount) -> Column {
+        let counts_stacks = self == Self::Samples && count == SampleCount::Unknown;
+        if counts_stacks { Column { title: "Stacks".into(), ..self.column() } } else { self.column() }
+    }
+
     /// Returns the cell of a line. Task columns are empty inside call chains, where they would repeat.
-    pub fn cell(self, line: &TopLine) -> Cell {
+    pub fn cell(self, line: &TopLine, meaning: PeriodMeaning) -> Cell {
         let row = line.depth == 0;
         match self {
             Self::Children => Cell::Percent(line.children_percent),
             Self::SelfTime if row => Cell::Percent(line.own_percent),
-            Self::Samples if row => Cell::Count(line.own.samples),
-            Self::Period if row => Cell::Count(line.own.period),
+            Self::Samples if row => Cell::Count(line.own.counted(meaning.count).0),
+            Self::Period if row => period(line.own, meaning.unit),
             Self::SelfTime | Self::Period | Self::Mode(_) => Cell::Empty,
             Self::Ipc | Self::Latency => match line.pair {
                 Some(PairFigure::Ipc(ratio)) if self == Self::Ipc => Cell::Ratio(ratio),
@@ -81,7 +87,7 @@ impl TopField {
             },
             Self::Delta => line.diff.map_or(Cell::Empty, |v| Cell::Text(delta(&v).into())),
             Self::Old => line.diff.map_or(Cell::Empty, |v| value(v.old, v.per)),
-            Self::Samples => Cell::Count(line.children.samples),
+            Self::Samples => Cell::Count(line.children.counted(meaning.count).0),
             Self::Key(ColumnKey::Dso) => Cell::Text(line.dso.clone()),
             Self::Key(ColumnKey::Sym) => Cell::Text(line.sym.clone()),
             Self::Key(key) => value_cell(line.group.get(key).filter(|_| row)),
@@ -101,6 +107,14 @@ impl From<&ColumnValue> for Cell {
             ColumnValue::Text(text) => Self::Text(text.clone()),
             ColumnValue::Number(n) => Self::Id(*n),
         }
+    }
+}
+
+/// Returns the sum of a weight's periods as the event's file has it.
+pub(crate) fn period(weight: Acc, unit: EventUnit) -> Cell {
+    match unit {
+        EventUnit::Decimal(1..) => Cell::Text(unit.written(weight.period).into()),
+        _ => Cell::Count(weight.period),
     }
 }
 
@@ -138,17 +152,18 @@ pub(crate) fn signed(delta: f64, per: NormalizeBy, weight: impl Fn(f64) -> Strin
 }
 
 /// Returns the lines of a screen as a table.
-pub fn shown(lines: &[TopLine], fields: &[TopField]) -> Table {
+pub fn shown(lines: &[TopLine], fields: &[TopField], meaning: PeriodMeaning) -> Table {
     let row = |line: &TopLine| {
         let cell = |field: &TopField| match field {
             TopField::Key(ColumnKey::Sym) if line.depth > 0 => {
                 Cell::Text(format!("  {}{}", line.forks, line.sym).into())
             }
-            field => field.cell(line),
+            field => field.cell(line, meaning),
         };
         fields.iter().map(cell).collect()
     };
-    Table { columns: fields.iter().map(|f| f.column()).collect(), rows: lines.iter().map(row).collect() }
+    let columns = fields.iter().map(|field| field.column_of(meaning.count)).collect();
+    Table { columns, rows: lines.iter().map(row).collect() }
 }
 
 pub(crate) struct TopTable<'a> {
@@ -172,16 +187,13 @@ impl TopTable<'_> {
         Table { columns: self.fields.iter().map(|field| self.column(*field)).collect(), rows }
     }
 
-    /// Returns a column, titled after what it counts.
     pub(crate) fn column(&self, field: TopField) -> Column {
-        let column = field.column();
-        let counts_stacks = field == TopField::Samples && self.meaning.count == SampleCount::Unknown;
-        if counts_stacks { Column { title: "Stacks".into(), ..column } } else { column }
+        field.column_of(self.meaning.count)
     }
 
     /// Returns the number of a row's own samples, or of its stacks if that of the samples is unknown.
     pub(crate) fn samples(&self, row: &TopRow) -> u64 {
-        self.meaning.count.counted(row.own.samples, row.own.period).0
+        row.own.counted(self.meaning.count).0
     }
 
     pub(crate) fn weight(&self, row: &TopRow, mode: CpuMode) -> Acc {
@@ -196,10 +208,7 @@ impl TopTable<'_> {
             TopField::Mode(mode) => share(self.weight(row, mode)),
             TopField::Latency => Cell::Percent(self.latency.of_row(row).percent_of(&self.latency.whole)),
             TopField::Samples => Cell::Count(self.samples(row)),
-            TopField::Period => match self.meaning.unit {
-                unit @ EventUnit::Decimal(1..) => Cell::Text(unit.written(row.own.period).into()),
-                _ => Cell::Count(row.own.period),
-            },
+            TopField::Period => period(row.own, self.meaning.unit),
             TopField::Ipc => self.top.ipc(row, false).map_or(Cell::Empty, Cell::Ratio),
             TopField::Delta | TopField::Old => Cell::Empty,
             TopField::Key(key) => self.in_words(key, key_cell(self.data, self.top, row, key)),

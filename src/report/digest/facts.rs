@@ -91,7 +91,7 @@ impl Digest {
             machine: machine(spec.info),
             event: loaded.event_names.get(spec.event).cloned().unwrap_or_default(),
             seconds: span as f64 / 1e9,
-            samples: meaning.count.counted(total.samples, total.period).0,
+            samples: total.counted(meaning.count).0,
             counts_stacks: meaning.count == SampleCount::Unknown,
             lost: core.profile.ledger.lost_of(spec.event),
             busy: by_proc.filter(|_| missing.is_some()).or(sampled),

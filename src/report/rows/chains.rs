@@ -3,10 +3,11 @@
 use std::fmt::Write;
 
 use crate::panel::row_order::arrange_by_key;
+use crate::perfdata::PeriodMeaning;
 use crate::profile::Acc;
 use crate::query::Data;
 use crate::query::tree::chains::CallTree;
-use crate::report::chain_spec::{ChainForm, ChainSpec, ChainValue, MAX_DEPTH};
+use crate::report::chain_spec::{ChainForm, ChainSpec, MAX_DEPTH};
 
 /// A node of a call tree: a function with its continuations. The root of a row's tree does not have a name.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -71,6 +72,8 @@ pub(crate) struct ChainText<'a> {
     pub(crate) spec: &'a ChainSpec,
     /// The total that percentages are relative to.
     pub(crate) whole: &'a Acc,
+    /// How the event's periods are read.
+    pub(crate) meaning: PeriodMeaning,
     /// Whether the row's name is omitted at the head of a graph.
     pub(crate) skips_row: bool,
 }
@@ -187,11 +190,7 @@ impl ChainText<'_> {
     }
 
     fn value(&self, acc: &Acc, whole: &Acc) -> String {
-        match self.spec.value {
-            ChainValue::Percent => format!("{:.2}%", acc.percent_of(whole)),
-            ChainValue::Period => acc.period.to_string(),
-            ChainValue::Count => acc.samples.to_string(),
-        }
+        self.spec.value((acc, whole), self.meaning, |n| n.to_string(), |share| format!("{share:.2}%"))
     }
 }
 
@@ -204,6 +203,7 @@ mod tests {
     use super::*;
     use crate::query::Direction;
     use crate::query::tree::heaviest_chain::ApartBy;
+    use crate::report::chain_spec::ChainValue;
 
     fn acc(period: u64) -> Acc {
         Acc { samples: period, period }
@@ -223,12 +223,18 @@ mod tests {
         apart: ApartBy::Nothing,
     };
 
+    const WHOLE: Acc = Acc { samples: 200, period: 200 };
+
+    fn drawing(spec: &ChainSpec, skips_row: bool) -> ChainText<'_> {
+        ChainText { spec, whole: &WHOLE, meaning: PeriodMeaning::default(), skips_row }
+    }
+
     fn text(spec: &ChainSpec, row: u64, branches: &[NamedTree]) -> String {
-        ChainText { spec, whole: &acc(200), skips_row: false }.text(&acc(row), branches)
+        drawing(spec, false).text(&acc(row), branches)
     }
 
     fn drawn(row: u64, branches: &[NamedTree], skips_row: bool) -> String {
-        ChainText { spec: &SPEC, whole: &acc(200), skips_row }.text(&acc(row), branches)
+        drawing(&SPEC, skips_row).text(&acc(row), branches)
     }
 
     #[test]

@@ -210,7 +210,7 @@ impl<'a> EventRows<'a> {
 
     /// Returns the number of a weight's samples, and their noun: stacks if the number of samples is unknown.
     fn samples(&self, weight: &Acc) -> (u64, &'static str) {
-        self.meaning.count.counted(weight.samples, weight.period)
+        weight.counted(self.meaning.count)
     }
 
     /// Returns whether no sample passes the filters.
@@ -255,7 +255,7 @@ impl<'a> EventRows<'a> {
         } else {
             (branches(Counted::of(shape)), ChainsByRow::default())
         };
-        let text = ChainText { spec, whole: &self.whole, skips_row: shape.skips_row };
+        let text = ChainText { spec, whole: &self.whole, meaning: self.meaning, skips_row: shape.skips_row };
         let least = spec.threshold(&self.whole);
         let of_row = |row: &TopRow| {
             let weight = if shape.children { row.children } else { row.own };
@@ -381,9 +381,8 @@ impl<'a> EventRows<'a> {
 
     fn chain_texts(&self, spec: &ChainSpec, shape: &ReportShape<'_>) -> ChainsByRow<String> {
         match spec.form {
-            ChainForm::Graph | ChainForm::Fractal => {
-                self.chains(Counted::of(shape), spec, shape, |tree| spec.tree(self.data, tree, &self.whole))
-            }
+            ChainForm::Graph | ChainForm::Fractal => self
+                .chains(Counted::of(shape), spec, shape, |tree| spec.tree(self.data, tree, &self.whole, self.meaning)),
             ChainForm::Flat | ChainForm::Folded => self.as_perf_has_them(spec, shape),
         }
     }
@@ -421,7 +420,7 @@ impl<'a> EventRows<'a> {
     /// Returns the event and its rows as JSON.
     pub(crate) fn object(&self, shape: &ReportShape<'_>) -> Value {
         let chains = shape.chains.map(|spec| {
-            let make = |tree: &CallTree| json::chain(self.data, &spec, tree, &self.whole);
+            let make = |tree: &CallTree| json::chain(self.data, &spec, tree, &self.whole, self.meaning);
             (spec, self.chains(Counted::of(shape), &spec, shape, make))
         });
         let (table, shown) = (self.table(), self.top.rows.iter().take(shape.limit));

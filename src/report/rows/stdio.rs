@@ -110,7 +110,7 @@ impl StdioReport<'_> {
         let total: Acc = self.tables.iter().map(|table| table.whole).sum();
         let (mut n, mut name) = (0u64, "Samples");
         for (meaning, whole) in meanings.clone() {
-            let (samples, noun) = meaning.count.counted(whole.samples, whole.period);
+            let (samples, noun) = whole.counted(meaning.count);
             n = n.saturating_add(samples);
             name = if noun == "sample" { name } else { "Stacks" };
         }

@@ -278,7 +278,7 @@ fn needs_all(action: &StartupAction) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::perfdata::{EventUnit, OFF_CPU_TIME};
+    use crate::perfdata::{EventUnit, OFF_CPU_TIME, PeriodMeaning};
     use crate::profile::Acc;
     use crate::profile::frames::SymState;
     use crate::query::TopLine;
@@ -294,14 +294,13 @@ mod tests {
     fn the_key_of_wall_time_is_offered_while_sleep_is_kept() {
         let event = |name: &str| EventInfo {
             name: name.to_owned(),
-            unit: EventUnit::Nanoseconds,
+            meaning: PeriodMeaning { unit: EventUnit::Nanoseconds, ..PeriodMeaning::default() },
             total: Acc::default(),
             lost: 0,
             note: None,
             filter: None,
             is_dummy: false,
             texts: Vec::new(),
-            has_durations: false,
             meter: None,
         };
         let offered = |names: &[&str]| {

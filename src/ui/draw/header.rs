@@ -404,7 +404,7 @@ fn compared_use(model: &Model) -> Option<String> {
     let is_off_cpu = model.selection.off_cpu && model.frame.tab == Tab::Flame;
     model.selection.baseline.as_ref().filter(|_| !is_off_cpu)?;
     let (old, new) = model.context.answer.view.sides?;
-    let is_time = model.event().is_some_and(|event| event.unit.is_time());
+    let is_time = model.event().is_some_and(|event| event.meaning.unit.is_time());
     let used = |side: DiffSide| cpus(side.total.period as f64 / 1e9 / side.seconds);
     let is_known = is_time && old.seconds > 0.0 && new.seconds > 0.0;
     let now = model.context.answer.view.cpu_use?.cpus;

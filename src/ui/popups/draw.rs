@@ -182,7 +182,7 @@ fn losses(model: &Model, theme: &Theme) -> Vec<Styled> {
     }
     for event in &answer.events {
         let note = event.note.clone().unwrap_or_default();
-        row(&format!("event {}", event.name), thousands(event.total.samples), false, &note);
+        row(&format!("event {}", event.name), thousands(event.total.counted(event.meaning.count).0), false, &note);
     }
     for note in &answer.notes {
         lines.extend(sentence("• ", note, room, theme));

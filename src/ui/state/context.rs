@@ -148,14 +148,14 @@ impl SessionContext {
     /// Returns the event that samples the time on the CPUs.
     pub(crate) fn on_cpu_event(&self) -> Option<usize> {
         let events = &self.answer.events;
-        let is_time = |at: &usize| events[*at].unit.is_time() || self.sample_ns(*at).is_some();
+        let is_time = |at: &usize| events[*at].meaning.unit.is_time() || self.sample_ns(*at).is_some();
         let clock = |event: &EventInfo| samples_time(&event.name) && !event.is_dummy;
         events.iter().position(clock).filter(is_time)
     }
 
     /// Returns the time between samples of an event whose periods are not time; `None` without a frequency.
     pub(crate) fn sample_ns(&self, event: usize) -> Option<u64> {
-        let info = self.answer.events.get(event).filter(|info| !info.unit.is_time())?;
+        let info = self.answer.events.get(event).filter(|info| !info.meaning.unit.is_time())?;
         let recorded = || self.info.events.get(event).map(|event| Rate::of(&event.attr));
         let rate = info.meter.as_ref().map(|meter| meter.state.rate).or_else(recorded)?;
         1_000_000_000u64.checked_div(rate.hz())

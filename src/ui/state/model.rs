@@ -4,7 +4,7 @@ use ratatui::layout::Rect;
 
 use crate::engine::Request;
 use crate::lang::counted;
-use crate::perfdata::EventDesc;
+use crate::perfdata::{EventDesc, PeriodMeaning};
 use crate::profile::Acc;
 use crate::query::answer::EventInfo;
 use crate::query::rows::top_table::TopField;
@@ -138,8 +138,12 @@ impl Model {
     /// Returns the number of samples of a weight and their noun. Other tools store samples of one stack as their sum; if
     /// the period of one is unknown, the stored stacks are counted.
     pub(crate) fn samples_of(&self, weight: Acc) -> (u64, &'static str) {
-        let count = self.recorded_event().map(EventDesc::sample_count).unwrap_or_default();
-        count.counted(weight.samples, weight.period)
+        weight.counted(self.meaning().count)
+    }
+
+    /// Returns how the periods of the displayed event are read.
+    pub(crate) fn meaning(&self) -> PeriodMeaning {
+        self.event().map(|event| event.meaning).unwrap_or_default()
     }
 
     /// Returns it as text.

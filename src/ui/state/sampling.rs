@@ -46,7 +46,7 @@ impl Model {
         };
         let subject = match tracepoints::format(&self.context.info, base_name(&info.name)) {
             Some(format) => Subject::Tracepoint(Box::new(format)),
-            None => Subject::Sampling { clock: info.unit.is_time() },
+            None => Subject::Sampling { clock: info.meaning.unit.is_time() },
         };
         let text = info.filter.clone().unwrap_or_default();
         self.frame.prompt = Prompt::about(&general::CAPTURE, text, subject, &self.context);

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 
 use super::*;
+use crate::perfdata::{EventDesc, EventUnit};
 use crate::query::question::Order;
 use crate::query::staged::Staged;
 
@@ -53,6 +54,21 @@ fn a_deep_stack_has_each_function_once() {
     staged.sample(1, 1, &stack, 10);
     let want = names.iter().map(|name| ((None, name.clone()), (if name == "f059" { 10 } else { 0 }, 10)));
     assert_eq!(sums(&staged, &[ColumnKey::Sym], true), want.collect());
+}
+
+/// Stored sums are not the samples by which rows are sorted.
+#[test]
+fn rows_are_sorted_by_the_samples_that_sums_stand_for() {
+    let mut staged = Staged::default();
+    staged.sample(1, 1, &["one"], 300);
+    [2, 3].iter().for_each(|time| staged.sample(*time, 1, &["two"], 100));
+    let first = |staged: &Staged| {
+        let top = staged.top(&TopSpec { order: Order::Samples, ..TopSpec::default() });
+        top.symbol(staged.data(), top.rows[0].label).map(|sym| sym.name().into_owned())
+    };
+    assert_eq!(first(&staged).as_deref(), Some("two"));
+    staged.profile.learn_event(0, &EventDesc::imported("cpu", EventUnit::Count).of_sums(100));
+    assert_eq!(first(&staged).as_deref(), Some("one"));
 }
 
 #[test]

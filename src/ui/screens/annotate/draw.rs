@@ -39,7 +39,8 @@ pub(crate) fn draw(screen: &Annotated, on: &mut Canvas<'_>) {
 fn title(screen: &Annotated, on: &mut Canvas<'_>) {
     let hits = &screen.hits;
     let share = percent(hits.own.percent_of(&hits.total));
-    let right = format!("{}, {share} of what is shown", counted(hits.own.samples, "sample"));
+    let (samples, noun) = hits.samples(hits.own);
+    let right = format!("{}, {share} of what is shown", counted(samples, noun));
     let note = match &screen.listing {
         Some(Ok(listing)) => listing.notes.first().map(|note| format!("  {note}")).unwrap_or_default(),
         _ => String::new(),

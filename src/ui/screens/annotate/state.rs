@@ -229,7 +229,12 @@ mod tests {
         let acc = |n| Acc { samples: n, period: n };
         let hits = |list: &[(u64, u64)]| {
             let own = acc(list.iter().map(|(_, n)| n).sum());
-            Arc::new(Hits { at: list.iter().map(|(at, n)| (*at, acc(*n))).collect(), own, total: own })
+            Arc::new(Hits {
+                at: list.iter().map(|(at, n)| (*at, acc(*n))).collect(),
+                own,
+                total: own,
+                ..Hits::default()
+            })
         };
         screen.set_hits(hits(&[(4, 9), (8, 5)]), 10);
         assert_eq!(screen.cursor, 1);

@@ -197,7 +197,7 @@ fn figure_text(theme: &Theme, info: &EventInfo, figure: EventColumn, room: usize
     let meter = info.meter.as_ref();
     match (figure, meter) {
         (EventColumn::Name, _) => (fit(&info.name, room).into_owned(), theme.text),
-        (EventColumn::Samples, _) => number(info.total.samples as f64),
+        (EventColumn::Samples, _) => number(info.total.counted(info.meaning.count).0 as f64),
         (EventColumn::Lost, _) if info.lost > 0 => (short(info.lost as f64), theme.error),
         (EventColumn::Lost, _) => dim("0"),
         (EventColumn::State, None) => dim("recorded"),
@@ -206,8 +206,8 @@ fn figure_text(theme: &Theme, info: &EventInfo, figure: EventColumn, room: usize
             let (text, style) = state(theme, meter);
             (fit_end(&text, room).into_owned(), style)
         }
-        (EventColumn::Rate, Some(m)) if info.unit.is_time() => (time_a_second(&info.name, m.rate), theme.text),
-        (EventColumn::Count, Some(m)) if info.unit.is_time() => (duration(m.count), theme.text),
+        (EventColumn::Rate, Some(m)) if info.meaning.unit.is_time() => (time_a_second(&info.name, m.rate), theme.text),
+        (EventColumn::Count, Some(m)) if info.meaning.unit.is_time() => (duration(m.count), theme.text),
         (EventColumn::Rate, Some(m)) => number(m.rate),
         (EventColumn::Sampled, Some(m)) => number(m.sampled),
         (EventColumn::Count, Some(m)) => number(m.count as f64),
@@ -316,7 +316,8 @@ fn cursor_line(
 
 fn event_line(theme: &Theme, event: &EventInfo, room: usize) -> Vec<(String, Style)> {
     let Some(meter) = &event.meter else {
-        let mut lines = vec![(format!("{} of {}", counted(event.total.samples, "sample"), event.name), theme.text)];
+        let (n, noun) = event.total.counted(event.meaning.count);
+        let mut lines = vec![(format!("{} of {}", counted(n, noun), event.name), theme.text)];
         lines.extend(event.note.iter().flat_map(|note| wrap(note, room)).map(|text| (text, theme.warning)));
         return lines;
     };
@@ -332,7 +333,7 @@ fn event_line(theme: &Theme, event: &EventInfo, room: usize) -> Vec<(String, Sty
         other => format!("with call chains by {}", other.spelling()),
     };
     let samples = counted(event.total.samples, "sample");
-    let hits = match event.unit.is_time() {
+    let hits = match event.meaning.unit.is_time() {
         true => format!("{} counted", duration(meter.count)),
         false => counted(meter.count, "hit"),
     };

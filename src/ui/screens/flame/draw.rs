@@ -419,7 +419,7 @@ fn details_text(model: &Model, view: &FlameState, flame: &Flame) -> Option<Strin
         return Some(named(block, &figures, room));
     }
     if let Some(verdict) = block.verdict {
-        return Some(compared(flame, block, verdict, room));
+        return Some(compared(model, flame, (block, verdict), room));
     }
     // Show shares of other totals only if they differ from the overall total.
     let part = |of: &WeightPair, word: &str| match *of == flame.total {
@@ -455,16 +455,17 @@ fn named(block: &FlameBlock, figures: &str, room: usize) -> String {
     format!("{name}  {figures}")
 }
 
-fn compared(flame: &Flame, block: &FlameBlock, verdict: Verdict, room: usize) -> String {
+fn compared(model: &Model, flame: &Flame, (block, verdict): (&FlameBlock, Verdict), room: usize) -> String {
     let diff = row_diff(flame, block, verdict);
+    let (old, new) = model.context.answer.view.sides.unwrap_or_default();
     let figures = format!(
         "{}  {}  old {}  new {}  samples {} → {}",
         panel::delta(&diff),
         verdict.word(),
         panel::value(diff.old, diff.per).text(),
         panel::value(diff.new, diff.per).text(),
-        thousands(block.total.old.samples),
-        thousands(block.total.new.samples)
+        thousands(old.samples(block.total.old)),
+        thousands(new.samples(block.total.new))
     );
     named(block, &figures, room)
 }

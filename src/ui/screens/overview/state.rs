@@ -56,7 +56,7 @@ impl OverviewState {
             return;
         }
         let (before_filter, before) = std::mem::take(&mut self.before);
-        let events = answer.events.iter().filter_map(|event| Some((event.unit, &event.meter.as_ref()?.state)));
+        let events = answer.events.iter().filter_map(|event| Some((event.meaning.unit, &event.meter.as_ref()?.state)));
         let input = TriageInput {
             // Anomalies of CPUs are known for the present only.
             cpus: if range.is_none() { &model.context.findings } else { &[] },

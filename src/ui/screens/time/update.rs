@@ -77,7 +77,7 @@ impl Screen for TimeState {
 
     /// Leaves rows of durations for an event without durations.
     fn prepare(&mut self, model: &Model) {
-        if self.by == HeatBy::Latency && model.event().is_some_and(|event| !event.has_durations) {
+        if self.by == HeatBy::Latency && model.event().is_some_and(|event| !event.meaning.durations) {
             self.by = HeatBy::Offset;
         }
     }
@@ -162,13 +162,13 @@ impl TimeState {
     }
 
     fn has_durations(model: &Model) -> bool {
-        model.event().is_some_and(|event| event.has_durations)
+        model.event().is_some_and(|event| event.meaning.durations)
     }
 
     pub(crate) fn set_rows(&mut self, model: &mut Model, text: Option<&str>) {
         let next = match text.map(HeatBy::parse) {
             Some(Some(HeatBy::Latency)) if !Self::has_durations(model) => {
-                let with = model.context.answer.events.iter().filter(|event| event.has_durations);
+                let with = model.context.answer.events.iter().filter(|event| event.meaning.durations);
                 let names: Vec<&str> = with.map(|event| event.name.as_str()).collect();
                 return model.error(match names.is_empty() {
                     true => "these samples have no durations; those of sched:sched_switch and irq:* have".to_owned(),

@@ -27,7 +27,7 @@ pub(crate) fn draw(model: &Model, on: &mut Canvas<'_>) {
     };
     let title = match columns::subject(model.shown_fields().into_iter()) {
         Some(TopField::Key(ColumnKey::Sym)) => row.sym.to_string(),
-        Some(field) => field.cell(row).text(),
+        Some(field) => field.cell(row, model.meaning()).text(),
         None => row.dso.to_string(),
     };
     let title = clean(&title);

@@ -58,7 +58,7 @@ pub(crate) fn draw(model: &Model, on: &mut Canvas<'_>) {
 fn heading(model: &Model, spans: &[TopColumnSpan], on: &mut Canvas<'_>) {
     let subject = columns::subject(spans.iter().map(|span| span.field));
     for span in spans {
-        let column = span.field.column();
+        let column = span.field.column_of(model.meaning().count);
         let ordered = span.field == model.selection.rows.order_field();
         let arrow = arrow(ordered, model.selection.rows.reversed);
         let text = format!("{}{arrow}", column.title);
@@ -213,7 +213,7 @@ impl Row<'_> {
                 TopField::Key(ColumnKey::Dso) => free = self.dso(span, on),
                 TopField::Delta => {
                     let style = line.diff.map_or(on.theme.dim, |v| on.theme.verdict(v.verdict).1);
-                    cell(span, &span.field.cell(line), style, on);
+                    cell(span, &span.field.cell(line, model.meaning()), style, on);
                 }
                 TopField::Key(_)
                 | TopField::Samples
@@ -223,7 +223,7 @@ impl Row<'_> {
                 | TopField::Mode(_)
                 | TopField::Latency => {
                     let style = if line.depth > 0 { on.theme.dim } else { on.theme.text };
-                    cell(span, &span.field.cell(line), style, on);
+                    cell(span, &span.field.cell(line, model.meaning()), style, on);
                 }
                 TopField::Children | TopField::SelfTime => self.share(model, span, places.full, on),
             }
@@ -261,9 +261,9 @@ impl Row<'_> {
     /// Draws a share, and after the last one the bar of the sort column.
     fn share(&self, model: &Model, span: &TopColumnSpan, full: f64, on: &mut Canvas<'_>) {
         let line = self.line;
-        let value = span.field.cell(line);
+        let value = span.field.cell(line, model.meaning());
         if let Cell::Percent(percent) = value
-            && (line.depth == 0 || self.says(|line| span.field.cell(line).text()))
+            && (line.depth == 0 || self.says(|line| span.field.cell(line, model.meaning()).text()))
         {
             cell(
                 span,
@@ -295,7 +295,7 @@ fn symbol(model: &Model, (span, more): (&TopColumnSpan, u16), line: &TopLine, on
         TopField::Key(ColumnKey::Sym) => name(model, on.theme, line),
         _ if line.depth > 0 => name(model, on.theme, line),
         // Rows without a function are described by their other keys.
-        field => (field.cell(line).text().into(), on.theme.text),
+        field => (field.cell(line, model.meaning()).text().into(), on.theme.text),
     };
     let at = columns::name_at(line);
     on.put(x + at, 0, &fit_function(&name, room.saturating_sub(usize::from(at))), style);

@@ -54,7 +54,7 @@ impl Screen for TopScreen {
     }
 
     fn text(&self, model: &Model) -> Option<String> {
-        Some(shown(&model.context.answer.view.lines, &model.shown_fields()).to_text())
+        Some(shown(&model.context.answer.view.lines, &model.shown_fields(), model.meaning()).to_text())
     }
 
     fn click(&mut self, model: &mut Model, x: u16, y: u16) -> Option<&'static Command> {

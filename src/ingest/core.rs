@@ -92,7 +92,7 @@ impl IngestState {
             code: None,
             chains: None,
             summary: SessionSummary::new(info),
-            times: SessionTimes { start: info.start, ..SessionTimes::default() },
+            times: SessionTimes { start: info.start, measured: info.measured, ..SessionTimes::default() },
         };
         core.modes.learn(core.inputs.slots(), &info.states);
         if wants.units_only {

@@ -20,7 +20,8 @@ pub struct Data<'a> {
     /// The start of the session's time, for the filter field `time`.
     pub start: u64,
     /// The time for which events have been measured, in nanoseconds of the session's clock: an idle machine has its first
-    /// sample later, and its last one earlier. `None` if only the samples are known.
+    /// sample later, and its last one earlier, and samples of a profile may have no times. `None` if only the samples are
+    /// known.
     pub measured: Option<(u64, u64)>,
     /// For each stack the one that tables use instead.
     pub origins: Option<&'a [u32]>,

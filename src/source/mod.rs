@@ -50,6 +50,9 @@ pub struct Info {
     pub is_named: bool,
     /// The start of the session in its clock; 0 to use the first record's.
     pub start: u64,
+    /// The time for which a recording was measured, on the clock of its samples, if it says so. Samples of most other
+    /// tools have no times.
+    pub measured: Option<(u64, u64)>,
     /// The number of sampled CPUs, for the expected number of samples.
     pub n_cpus: usize,
     /// The list of CPUs if they were selected.

@@ -218,6 +218,34 @@ fn recordings_of_java_have_the_samples_of_jfr_print() {
     assert!((1..62).contains(&late), "{late}");
 }
 
+/// Rates of profiles whose samples have no times were refused, although the files have their durations.
+#[test]
+fn rates_of_a_profile_are_of_its_duration() {
+    let dir = tempfile::tempdir().expect("dir");
+    let (old, new) = (cpu_profile(&dir.path().join("cpu"), [30, 10]), imported("go-cpu.pprof"));
+    let diff = |args: &[&str]| {
+        let mut command = program();
+        let output = run(command.arg("diff").args([&old, &new]).args(["--per", "second", "-s", "sym"]).args(args));
+        String::from_utf8(output.stdout).expect("utf8")
+    };
+    let report: serde_json::Value = serde_json::from_str(&diff(&["--format", "json"])).expect("json");
+    let seconds = report["new"]["seconds"].as_f64().expect("a number");
+    // As `go tool pprof` prints it.
+    let theirs = std::fs::read_to_string(imported("go-cpu.cpu.top.txt")).expect("read");
+    assert!(theirs.contains(&format!("Duration: {seconds:.2}s")), "{seconds} {theirs}");
+    let rows = report["rows"].as_array().expect("rows");
+    for (function, side, expected) in [("main.inner", "new", 230_000_000.0 / seconds), ("hot", "old", 150_000_000.0)] {
+        let row = rows.iter().find(|row| row["sym"] == function).expect("a row");
+        let rate = row[side].as_f64().expect("a number");
+        assert!((rate - expected).abs() < 1.0, "{rate} {expected}");
+    }
+    assert!(diff(&[]).contains(", 1.3 s\n"), "{}", diff(&[]));
+    // A heap profile has none.
+    let heap = imported("go-heap.pprof");
+    let output = program().args(["diff", "--per", "second"]).args([&heap, &heap]).output().expect("it starts");
+    assert_eq!(output.status.code(), Some(2));
+}
+
 #[test]
 fn two_profiles_are_compared() {
     let mut command = program();
@@ -279,7 +307,7 @@ fn headings_count_the_samples_of_sums() {
     assert!(text.contains("# Samples: 49  of event 'cpu'\n# Total: 490000000 nanoseconds\n"), "{text}");
 }
 
-/// Writes a profile like Go's, of two functions below another one, with their samples of 10 ms as sums.
+/// Writes a profile of two seconds like Go's, of two functions below another one, with their samples of 10 ms as sums.
 fn cpu_profile(path: &Path, samples: [i64; 2]) -> PathBuf {
     let location = |id| Location { id, line: vec![Line { function: id, line: 1 }], ..Location::default() };
     let sample = |(id, n): (u64, i64)| Sample { location: vec![id, 3], value: vec![n * 10_000_000], label: Vec::new() };
@@ -290,6 +318,7 @@ fn cpu_profile(path: &Path, samples: [i64; 2]) -> PathBuf {
         function: (1..=3).map(|id| Function { id, name: id as i64 + 2, ..Function::default() }).collect(),
         period_type: Some(ValueType { kind: 1, unit: 2 }),
         period: 10_000_000,
+        duration_nanos: 2_000_000_000,
         strings: ["", "cpu", "nanoseconds", "hot", "cold", "main"].map(str::to_owned).to_vec(),
         ..Profile::default()
     };

@@ -118,6 +118,14 @@ fn two_times_and_two_services_are_compared() {
         let want = [total("cart"), total("shop")];
         let times = ["--query", &kind, "--from", "-1h", "--from", "-20m", "--until", "-20m", "--until", "now"];
         assert_eq!(diff(&times), want, "{scheme}");
+        // Rates are of the requested times: a single profile in each spans none.
+        let seconds = {
+            let mut command = program();
+            command.args(["diff", &address, &address, "--format", "json", "--per", "second"]);
+            let report: serde_json::Value = serde_json::from_slice(&run(command.args(times)).stdout).expect("json");
+            ["old", "new"].map(|side| report[side]["seconds"].as_f64().expect("a number").round())
+        };
+        assert_eq!(seconds, [2400.0, 1200.0], "{scheme}");
         let query = |service: &str| format!("{kind}{{service_name=\"{service}\"}}");
         assert_eq!(diff(&["--query", &query("cart"), "--query", &query("shop")]), want, "{scheme}");
     }

@@ -188,7 +188,8 @@ impl ComparedSide {
         let spec =
             TopSpec { keys: keys.to_vec(), children: args.children, order: Order::SelfTime, ..TopSpec::default() };
         let top = Top::build(loaded.data(), &fold, None, &spec, RowLimit::First(usize::MAX));
-        let seconds = loaded.ingest.core().profile.span().map_or(0.0, |(a, b)| (b.saturating_sub(a)) as f64 / 1e9);
+        let covered = loaded.data().covered(u64::MAX);
+        let seconds = covered.map_or(0.0, |(from, until)| until.saturating_sub(from) as f64 / 1e9);
         let key = |row: &crate::query::TopRow| -> Vec<String> {
             keys.iter().map(|k| key_text(loaded.data(), &top, row, *k)).collect()
         };

@@ -8,7 +8,7 @@ use crate::record::off_cpu::NO_TIME;
 pub struct SessionTimes {
     /// The session's start in nanoseconds of its clock; 0 before a recording's first record.
     pub start: u64,
-    /// Live, the time for which events have been measured, since the start or the last clearing.
+    /// The time for which events have been measured: live, since the start or the last clearing.
     pub(crate) measured: Option<(u64, u64)>,
     /// The highest timestamp of a sample.
     pub(super) newest: u64,

@@ -24,6 +24,7 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use crate::event::format::Format;
+use crate::kernel::attr::sample;
 use crate::kernel::identity::Identity;
 use crate::lang::counted;
 use crate::perfdata::features::bit;
@@ -149,6 +150,13 @@ impl ImportedSource {
         self.profile.weight()
     }
 
+    /// Sets the time for which it was measured, in nanoseconds since 1970.
+    pub fn set_measured(&mut self, from: u64, until: u64) {
+        // The times of samples that lack them are 0.
+        let has_times = self.info.events.iter().any(|event| event.attr.sample_type & sample::TIME != 0);
+        self.info.measured = Some(if has_times { (from, until) } else { (0, until.saturating_sub(from)) });
+    }
+
     /// Adds a note for the user about opening it.
     pub fn note(&mut self, text: String) {
         self.info.notes.push(text);
@@ -164,6 +172,7 @@ impl ImportedSource {
             events: profile.events.clone(),
             facts: std::mem::take(&mut profile.facts),
             notes: std::mem::take(&mut profile.notes),
+            measured: (profile.duration > 0).then_some((0, profile.duration)),
             ..Info::new(Origin::Recorded)
         };
         Ok(Self { name, info, profile, format, at: 0, stopped: false })

@@ -177,7 +177,7 @@ impl<'a> Tables<'a> {
                 (number::DEFAULT_SAMPLE_TYPE, Field::Number(index)) => tables.default_type = index as i64,
                 (number::DROP_FRAMES, Field::Number(index)) => tables.dropped = index as i64,
                 (number::KEEP_FRAMES, Field::Number(index)) => tables.kept = index as i64,
-                (number::DURATION, Field::Number(ns)) => tables.duration = ns,
+                (number::DURATION, Field::Number(ns)) => tables.duration = u64::try_from(ns as i64).unwrap_or(0),
                 (number::PERIOD_TYPE, Field::Bytes(value)) => tables.period_type = ValueType::decode(value).ok(),
                 (number::PERIOD, Field::Number(period)) => tables.period = period,
                 (number::COMMENT, Field::Number(index)) => tables.comments.push(index as i64),
@@ -317,6 +317,9 @@ impl<'a> Reader<'a> {
         }
         if known == 0 && tables.duration > 0 {
             out.fact("duration", format!("{:.3} s", tables.duration as f64 / 1e9));
+        }
+        if time.is_none() {
+            out.duration = out.duration.saturating_add(tables.duration);
         }
         for comment in tables.comments.iter().take(MOST_COMMENTS).filter(|_| known == 0) {
             out.fact("comment", tables.text(*comment));

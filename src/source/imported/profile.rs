@@ -70,6 +70,8 @@ pub(super) struct ImportedProfile {
     /// Frames that have only addresses.
     pub(super) unnamed: UnnamedFrames,
     pub(super) facts: Vec<(String, String)>,
+    /// Nanoseconds that samples without times were taken in; 0 if unknown.
+    pub(super) duration: u64,
     pub(super) notes: Vec<String>,
     /// Samples with more frames than are kept.
     pub(super) cut: u64,
@@ -93,6 +95,7 @@ impl ImportedProfile {
             labels: Labels::default(),
             unnamed: UnnamedFrames::default(),
             facts: vec![("format".to_owned(), format.to_owned())],
+            duration: 0,
             notes: Vec::new(),
             cut: 0,
             held: 0,

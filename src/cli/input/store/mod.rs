@@ -82,12 +82,14 @@ impl StoreReader<'_> {
             Err(error) => return Err(error.into()),
         };
         match self.timed(&name, &kind, &query.selector) {
-            Ok(Some(timed)) if timed.weight() == whole.weight() => return Ok(timed),
+            Ok(Some(timed)) if timed.weight() == whole.weight() => whole = timed,
             Ok(_) => {
                 whole.note("no time map: the store's profiles of parts of the time differ from the whole".to_owned())
             }
             Err(error) => whole.note(format!("no time map: {error:#}")),
         }
+        let [from, until] = [self.span.from, self.span.until].map(|ms| ms.saturating_mul(1_000_000));
+        whole.set_measured(from, until);
         Ok(whole)
     }
 

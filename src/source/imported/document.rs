@@ -25,7 +25,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<ImportedProfile, ImportError> {
     let members = members(bytes);
     let has = |name: &str| members.contains(&name.as_bytes());
     if has("profiles") && has("shared") {
-        return speedscope::read(parse(bytes)?);
+        return speedscope::check(parse(bytes)?).and_then(|()| speedscope::read(parse(bytes)?));
     }
     if has("threads") && has("meta") {
         // Profiles that Firefox did not process have other members, too.

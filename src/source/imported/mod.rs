@@ -68,6 +68,9 @@ pub enum ImportError {
         "this JSON is not a profile of V8 (.cpuprofile, .heapprofile), Firefox, samply or speedscope; its members: {0}"
     )]
     OtherJson(String),
+    /// A file of speedscope whose profiles are all of unknown types, with their names.
+    #[error("speedscope's profiles of type {0} are not supported; the types sampled and evented are")]
+    UnknownTypes(String),
     /// A profile of a known tool in a form that is not supported, with the remedy.
     #[error("{0}")]
     Unsupported(&'static str),

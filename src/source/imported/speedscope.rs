@@ -31,9 +31,31 @@ struct FrameName {
     file: Option<String>,
 }
 
+/// The types of a file's profiles, which decide on their other members.
+#[derive(Deserialize)]
+pub(super) struct SpeedscopeTypes {
+    #[serde(deserialize_with = "few")]
+    profiles: Vec<TypedProfile>,
+}
+
+#[derive(Deserialize)]
+struct TypedProfile {
+    #[serde(rename = "type")]
+    kind: Option<String>,
+}
+
+/// The known types of profiles.
+const SAMPLED: &str = "sampled";
+const EVENTED: &str = "evented";
+/// The unknown types that a message names, and the characters of each.
+const MOST_NAMED: usize = 3;
+const MOST_NAME: usize = 40;
+
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Profile {
+    #[serde(rename = "type")]
+    kind: Option<String>,
     #[serde(default)]
     name: String,
     #[serde(default)]
@@ -69,13 +91,48 @@ const DECIMALS: u8 = 6;
 /// The maximum sum of weights, with decimals.
 const MOST_SUM: f64 = 1e18;
 
-pub(super) fn read(file: SpeedscopeFile) -> Result<ImportedProfile, ImportError> {
+impl Profile {
+    /// Returns whether it is of a type; a profile without one is of each.
+    fn is(&self, kind: &str) -> bool {
+        self.kind.as_deref().is_none_or(|own| own == kind)
+    }
+}
+
+/// Returns the unknown types, and the number of their profiles.
+fn unknown_types<'a>(kinds: impl Iterator<Item = Option<&'a str>>) -> (String, usize) {
+    let is_unknown = |kind: &&str| ![SAMPLED, EVENTED].contains(kind);
+    let (mut names, mut n) = (Vec::new(), 0);
+    for kind in kinds.flatten().filter(is_unknown) {
+        n += 1;
+        if names.len() < MOST_NAMED && !names.contains(&kind) {
+            names.push(kind);
+        }
+    }
+    let names: Vec<String> = names.iter().map(|name| name.chars().take(MOST_NAME).collect()).collect();
+    (names.join(", "), n)
+}
+
+/// Refuses files in which all profiles are of unknown types.
+pub(super) fn check(file: SpeedscopeTypes) -> Result<(), ImportError> {
+    let (names, n) = unknown_types(file.profiles.iter().map(|profile| profile.kind.as_deref()));
+    let all_are_unknown = n > 0 && n == file.profiles.len();
+    if all_are_unknown { Err(ImportError::UnknownTypes(names)) } else { Ok(()) }
+}
+
+pub(super) fn read(mut file: SpeedscopeFile) -> Result<ImportedProfile, ImportError> {
     let mut out = ImportedProfile::new("speedscope: the weights in the file are the periods here");
     for (name, value) in [("name", file.name), ("recorder", file.exporter)] {
         if let Some(value) = value {
             out.fact(name, value);
         }
     }
+    let (names, n) = unknown_types(file.profiles.iter().map(|profile| profile.kind.as_deref()));
+    if n > 0 {
+        let profiles = counted(n as u64, "profile");
+        out.notes
+            .push(format!("left out {profiles} of unknown types: {names}; the types sampled and evented are read"));
+    }
+    file.profiles.retain(|profile| profile.is(SAMPLED) || profile.is(EVENTED));
     let frames: Vec<u32> = file
         .shared
         .frames
@@ -152,7 +209,7 @@ impl Reader {
             }
         };
         let mut at = profile.start_value;
-        for (number, frames) in profile.samples.iter().enumerate() {
+        for (number, frames) in profile.samples.iter().enumerate().filter(|_| profile.is(SAMPLED)) {
             // Without any weights, each sample counts as one.
             let Some(weight) = profile.weights.get(number).copied().or(profile.weights.is_empty().then_some(1.0))
             else {
@@ -167,7 +224,7 @@ impl Reader {
         }
         let mut open: Vec<(u32, u32)> = Vec::new();
         let mut last = profile.events.first().map_or(0.0, |event| event.at);
-        for event in &profile.events {
+        for event in profile.events.iter().filter(|_| profile.is(EVENTED)) {
             let stack = open.last().map_or(ROOT, |(_, stack)| *stack);
             let is_later = event.at >= last;
             if is_later && !open.is_empty() {

@@ -300,6 +300,29 @@ fn speedscopes_missing_functions_and_weights_are_reported() {
     assert_eq!(read(text("").as_bytes()), ["t time a 1000000000", "t time a 1000000000 at 1000000000"]);
 }
 
+/// A profile of an unknown type was read by those members that other types have, too.
+#[test]
+fn speedscopes_unknown_types_are_named() {
+    let file = |profiles: &str| {
+        format!(r#"{{"shared":{{"frames":[{{"name":"a"}},{{"name":"b"}}]}},"profiles":[{profiles}]}}"#)
+    };
+    let of = |kind: &str| {
+        format!(
+            r#"{{"type":"{kind}","name":"t","unit":"none","samples":[[0]],"weights":[2],
+                "events":[{{"type":"O","frame":1,"at":0}},{{"type":"C","frame":1,"at":3}}]}}"#
+        )
+    };
+    assert_eq!(read(file(&of("sampled")).as_bytes()), ["t samples a 2"]);
+    assert_eq!(read(file(&of("evented")).as_bytes()), ["t samples b 3"]);
+    let mut some = open(file(&[of("graph"), of("sampled"), of("graph")].join(",")).as_bytes()).expect("a profile");
+    let left_out = "left out 2 profiles of unknown types: graph; the types sampled and evented are read";
+    assert_eq!(some.info.notes, [left_out]);
+    assert_eq!(lines(&mut some), ["t samples a 2"]);
+    let none = file(&[of("graph"), of(&"x".repeat(50))].join(","));
+    let names = format!("graph, {}", "x".repeat(40));
+    assert!(matches!(open(none.as_bytes()), Err(ImportError::UnknownTypes(found)) if found == names));
+}
+
 const FIREFOX: &str = r#"{"meta":{"preprocessedProfileVersion":49,"interval":1,"product":"app"},"libs":[{"path":"/lib/x.so","name":"x.so"}],"threads":[
     {"name":"main","pid":"77.1","tid":78,"samples":{"stack":[1,0,null,9],"time":[1.5,2.5,3,4],"weight":[1,2,1,0],"weightType":"samples"},
      "stackTable":{"prefix":[null,0,7],"frame":[0,1,1]},"frameTable":{"func":[0,1]},

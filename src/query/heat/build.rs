@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use crate::perfdata::OFF_CPU_TIME;
-use crate::profile::Chunk;
+use crate::perfdata::{OFF_CPU_TIME, SampleCount};
+use crate::profile::{Acc, Chunk};
 use crate::query::aggregate::Aggregate;
 use crate::query::aggregate::filter_eval::FilterEvaluator;
 use crate::query::data::Data;
@@ -38,7 +38,8 @@ pub fn build(work: HeatInput<'_>, spec: &HeatSpec, before: &[HeatLane], leaves: 
     let columns = spec.columns.clamp(1, MAX_COLUMNS);
     let mut heat = Heat { by: spec.by, length: spec.length.max(1), columns, ..Heat::default() };
     heat.in_time = of.wall.is_some() || data.events.get(of.event).is_some_and(|name| name == OFF_CPU_TIME);
-    heat.total = if heat.in_time { aggregate.total().period / MILLISECOND } else { aggregate.total().samples };
+    let (total, count) = (aggregate.total(), data.meaning(of.event).count);
+    heat.total = if heat.in_time { total.period / MILLISECOND } else { total.counted(count).0 };
     let Some((oldest, newest)) = data.profile.span() else { return heat };
     // A frozen view ends with the newest sample at that time.
     let frozen = work.end < data.profile.end();
@@ -67,6 +68,8 @@ struct Pass<'a> {
     /// Start and length of the map, in nanoseconds of the session's clock.
     begin: u64,
     span: u64,
+    /// The number of samples that each stored one stands for.
+    count: SampleCount,
     /// The events of CPU time and of the latency profile.
     latency: Option<(usize, usize)>,
 }
@@ -81,8 +84,8 @@ struct Sums {
 
 impl Sums {
     fn add(&mut self, part: Self) {
-        self.cells.iter_mut().zip(part.cells).for_each(|(a, b)| *a += b);
-        self.lit.iter_mut().zip(part.lit).for_each(|(a, b)| *a += b);
+        self.cells.iter_mut().zip(part.cells).for_each(|(a, b)| *a = a.saturating_add(b));
+        self.lit.iter_mut().zip(part.lit).for_each(|(a, b)| *a = a.saturating_add(b));
         let sum = |a: (u64, u64), b: (u64, u64)| (a.0.saturating_add(b.0), a.1.saturating_add(b.1));
         self.running.iter_mut().zip(part.running).for_each(|(a, b)| *a = sum(*a, b));
     }
@@ -93,7 +96,8 @@ impl<'a> Pass<'a> {
         let begin = work.data.start.saturating_add(heat.column_time(0));
         let span = (heat.columns as u64).saturating_mul(heat.length);
         let latency = latency_pair(work.data.events.iter().map(String::as_str));
-        Self { work, rows, n_rows: heat.rows, length: heat.length, begin, span, latency }
+        let count = work.data.meaning(work.of.event).count;
+        Self { work, rows, n_rows: heat.rows, length: heat.length, begin, span, count, latency }
     }
 
     fn all(&self, n: usize) -> Sums {
@@ -171,13 +175,20 @@ impl<'a> Pass<'a> {
                 }
                 let Some(row) = self.row(chunk, i, after) else { continue };
                 let cell = column * self.n_rows + row;
-                sums.cells[cell] += 1;
+                let n = self.samples(chunk.weight[i]);
+                sums.cells[cell] = sums.cells[cell].saturating_add(n);
                 if self.work.lit.is_some_and(|judge| judge.passes(self.work.data, chunk, i)) {
-                    sums.lit[cell] += 1;
+                    sums.lit[cell] = sums.lit[cell].saturating_add(n);
                 }
             }
         }
         sums
+    }
+
+    /// Returns the number of samples that a stored one stands for: at least one, so that it can be seen.
+    fn samples(&self, weight: u64) -> u32 {
+        let (n, _) = Acc::one(weight).counted(self.count);
+        u32::try_from(n.max(1)).unwrap_or(u32::MAX)
     }
 
     fn passes(&self, chunk: &Chunk, i: usize) -> bool {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::super::SECOND;
 use super::*;
 use crate::filter::Filter;
+use crate::perfdata::{EventDesc, EventUnit};
 use crate::profile::{CHUNK, Loss, NodeId, Site};
 use crate::query::staged::Staged;
 use proptest::prelude::*;
@@ -60,6 +61,20 @@ fn asked(
 
 fn filter(text: &str) -> Option<Arc<Filter>> {
     Some(Arc::new(Filter::parse(text).expect(text)))
+}
+
+/// Profiles of a store have a sum for each stack and time: they are more samples than those that are stored.
+#[test]
+fn sums_are_the_samples_that_they_stand_for() {
+    let mut staged = Staged::default();
+    for (time, weight) in [(0, 30), (SECOND, 10), (SECOND + 1, 9)] {
+        let site = staged.site(1, &[]);
+        staged.profile.push(START + time, site, weight, 0, 0);
+    }
+    staged.profile.learn_event(0, &EventDesc::imported("cpu", EventUnit::Nanoseconds).of_sums(10));
+    let spec = spec(HeatBy::Offset, Some(0), 2, 1);
+    let heat = asked(&staged, 0, &spec, None, u64::MAX, &mut SiteLanes::default());
+    assert_eq!((heat.cells, heat.total), (vec![3, 2], 4));
 }
 
 #[test]

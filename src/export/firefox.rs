@@ -10,7 +10,7 @@ use fxprof_processed_profile::{
 use hashbrown::HashMap;
 
 use crate::panel::printable::EscapeForm;
-use crate::perfdata::EventUnit;
+use crate::perfdata::{EventUnit, SampleCount};
 use crate::profile::NodeId;
 use crate::query::Data;
 use crate::query::tree::symbol_stacks::{SymbolStacks, samples};
@@ -107,12 +107,16 @@ fn write(input: &ExportInput<'_>, out: &mut dyn Write) -> io::Result<()> {
     let mut carried: HashMap<ThreadHandle, u64> = HashMap::new();
     let unit = data.unit(input.event);
     let are_durations = unit.is_time() && data.profile.has_durations(input.event as u16);
+    let count = data.meaning(input.event).count;
     // Weights are integers: milliseconds, or the decimal counts of a text recording without their point.
-    let weights = match unit {
-        EventUnit::Nanoseconds if are_durations => Some((WeightType::TracingMs, 1_000_000)),
-        EventUnit::Bytes => Some((WeightType::Bytes, 1)),
-        EventUnit::Decimal(decimals) => Some((WeightType::Samples, 10u64.saturating_pow(decimals.into()))),
-        _ => None,
+    let weights = match (unit, count) {
+        (EventUnit::Nanoseconds, SampleCount::Unknown) => Some((WeightType::TracingMs, 1_000_000)),
+        (EventUnit::Nanoseconds, _) if are_durations => Some((WeightType::TracingMs, 1_000_000)),
+        (EventUnit::Bytes, _) => Some((WeightType::Bytes, 1)),
+        (EventUnit::Decimal(decimals), _) => Some((WeightType::Samples, 10u64.saturating_pow(decimals.into()))),
+        (EventUnit::Count | EventUnit::Nanoseconds, SampleCount::PerPeriod(one)) => Some((WeightType::Samples, one)),
+        (EventUnit::Count, SampleCount::Unknown) => Some((WeightType::Samples, 1)),
+        (EventUnit::Count | EventUnit::Nanoseconds, SampleCount::One) => None,
     };
     samples(data, input.filter.clone(), |row| {
         if usize::from(row.event) != input.event {

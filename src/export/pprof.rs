@@ -6,7 +6,8 @@ use hashbrown::HashMap;
 use prost::Message;
 
 use crate::panel::text::clean;
-use crate::profile::{Acc, Frame, FrameId, SymId};
+use crate::perfdata::SampleCount;
+use crate::profile::{Frame, FrameId, SymId};
 use crate::query::{Aggregate, Data};
 use crate::session::DsoId;
 pub use crate::source::imported::messages::{Function, Label, Line, Location, Mapping, Profile, Sample, ValueType};
@@ -103,12 +104,16 @@ pub(super) fn build(input: &ExportInput<'_>) -> Profile {
     let (samples, count, name, unit) = (b.string("samples"), b.string("count"), b.string(&name), b.string(&unit));
     b.out.sample_type = vec![ValueType { kind: samples, unit: count }, ValueType { kind: name, unit }];
     b.out.period_type = Some(ValueType { kind: name, unit });
-    b.out.period = input.period as i64;
+    let stands_for = data.meaning(event).count;
+    b.out.period = match stands_for {
+        SampleCount::PerPeriod(period) => period as i64,
+        SampleCount::One | SampleCount::Unknown => input.period as i64,
+    };
     b.out.default_sample_type = name;
     b.out.time_nanos = i64::try_from(input.wall_ns).unwrap_or(0);
-    if let Some((first, last)) = data.profile.span() {
-        b.out.duration_nanos = last.saturating_sub(first) as i64;
-    }
+    // Samples of other tools may have no times, but a duration.
+    let mut spans = [data.profile.span(), data.measured].into_iter().flatten().map(|(a, b)| b.saturating_sub(a));
+    b.out.duration_nanos = spans.find(|span| *span > 0).unwrap_or(0) as i64;
     let keys = ["comm", "pid", "tid", "host"].map(|key| b.string(key));
     let several = data.session.hosts().are_many();
     let of_container = ["container", "pod", "namespace", "image"].map(|key| b.string(key));
@@ -130,8 +135,8 @@ pub(super) fn build(input: &ExportInput<'_>) -> Profile {
             label.push(Label { key, text: b.string(value), number: 0 });
         }
         let location = data.profile.trie.walk(site.stack).map(|frame| b.location(frame)).collect();
-        let Acc { samples, period } = acc;
-        b.out.sample.push(Sample { location, value: vec![samples as i64, period as i64], label });
+        let (samples, _) = acc.counted(stands_for);
+        b.out.sample.push(Sample { location, value: vec![samples as i64, acc.period as i64], label });
     }
     b.out
 }

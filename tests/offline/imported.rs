@@ -154,6 +154,49 @@ fn exports_are_read_again() {
     }
 }
 
+/// What a sum stands for was lost on the way to pprof and Firefox: the number of samples, the duration, fractions.
+#[test]
+fn exports_have_the_figures_of_sums() {
+    let dir = tempfile::tempdir().expect("dir");
+    let export = |from: &Path, event: &str, to: &str| {
+        let path = dir.path().join(format!("{event}.{to}"));
+        run(program().arg("export").arg(from).args(["--event", event, "--to", to, "-o"]).arg(&path));
+        path
+    };
+    // Samples, period and unit of each event.
+    let events = |file: &Path| -> Vec<(String, u64, u64, String)> {
+        let output = run(program().arg("report").arg(file).args(["--format", "json"]));
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("json");
+        let text = |value: &serde_json::Value| value.as_str().expect("a text").to_owned();
+        let number = |value: &serde_json::Value| value.as_u64().expect("a number");
+        let one = |of: &serde_json::Value| {
+            (text(&of["name"]), number(&of["samples"]), number(&of["period"]), text(&of["unit"]))
+        };
+        report["events"].as_array().expect("events").iter().map(one).collect()
+    };
+    let event = |name: &str, samples: u64, period: u64, unit: &str| (name.to_owned(), samples, period, unit.to_owned());
+    let cpu = cpu_profile(&dir.path().join("cpu"), [30, 10]);
+    let both = [event("cpu", 40, 400_000_000, "nanoseconds"), event("samples", 40, 40, "count")];
+    assert_eq!(events(&export(&cpu, "cpu", "pprof")), both);
+    assert_eq!(events(&export(&cpu, "cpu", "firefox")), [event("samples", 40, 40, "count")]);
+    let objects = |to| events(&export(&imported("go-heap.pprof"), "alloc_objects", to))[0].2;
+    assert_eq!((objects("pprof"), objects("firefox")), (307, 307));
+    let delay = events(&export(&imported("go-mutex.pprof"), "delay", "firefox"));
+    assert_eq!((delay[0].2, &*delay[0].3), (65_000_000, "nanoseconds"));
+    let seconds = |file: &Path| {
+        let mut command = program();
+        let output = run(command.arg("diff").args([file, file]).args(["--per", "second", "--format", "json"]));
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("json");
+        report["new"]["seconds"].as_f64()
+    };
+    let go = imported("go-cpu.pprof");
+    assert_eq!(seconds(&export(&go, "cpu", "pprof")), seconds(&go));
+    let fractions = dir.path().join("fractions");
+    std::fs::write(&fractions, "a;b 0.004\na;c 0.006\n").expect("written");
+    let again = events(&export(&fractions, "samples", "pprof"));
+    assert!(again.contains(&event("samples#2", 2, 10, "count/1000")), "{again:?}");
+}
+
 /// Profiles without times refuse a range of time instead of ignoring it.
 #[test]
 fn a_profile_without_times_has_no_ranges() {
@@ -240,7 +283,7 @@ fn rates_of_a_profile_are_of_its_duration() {
         assert!((rate - expected).abs() < 1.0, "{rate} {expected}");
     }
     assert!(diff(&[]).contains(", 1.3 s\n"), "{}", diff(&[]));
-    // A heap profile has none.
+    // Heap profiles do not have a duration.
     let heap = imported("go-heap.pprof");
     let output = program().args(["diff", "--per", "second"]).args([&heap, &heap]).output().expect("it starts");
     assert_eq!(output.status.code(), Some(2));
@@ -361,7 +404,7 @@ fn columns_and_chains_have_the_figures_of_the_file() {
         let entries = text.lines().filter(|line| line.starts_with("            ")).map(words);
         entries.filter(|words| words.len() >= 2).map(|words| words[..2].join(" ")).collect()
     };
-    for layout in [&[][..], &["--stdio"]] {
+    for layout in [&[][..], &["--stdio"][..]] {
         let entries = chains(&cpu, "count,caller", layout);
         assert!(["30 hot", "10 cold"].iter().all(|entry| entries.contains(&(*entry).to_owned())), "{entries:?}");
         let entries = chains(&fractions, "period,caller", layout);

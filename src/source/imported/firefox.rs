@@ -209,6 +209,10 @@ fn read_thread(
         Some(event) => *event,
         None => *events.entry(name.to_owned()).or_insert_with(|| out.event(name, unit, true)),
     };
+    // Weights are numbers of samples.
+    if unit == EventUnit::Count && samples.weight.iter().flatten().any(|weight| *weight != 1.0) {
+        out.are_sums(event, 1);
+    }
     let stacks = Stacks { own: thread, shared: &file.shared, libs: &file.libs }.all(out);
     let comm = thread.name.as_deref().filter(|name| !name.is_empty()).or(thread.process_name.as_deref());
     let id = out.thread(comm.unwrap_or_default(), number(thread.pid.as_ref()), number(thread.tid.as_ref()));

@@ -34,18 +34,11 @@ pub(crate) fn end_requests(prints: bool) -> std::io::Result<EndRequests> {
     outlive_others()?;
     let ends = EndRequests::default();
     for signal in ending() {
-        signal_hook::flag::register(signal, ends.arrived())?;
+        signal_hook::flag::register_usize(signal, ends.arrived(), signal as usize)?;
     }
     let mut signals = signal_hook::iterator::Signals::new(ending())?;
     let of_signals = ends.clone();
-    kernel::thread("signals", move || {
-        for signal in signals.forever() {
-            let code = 128 + signal as u8;
-            if of_signals.take_signal(code) {
-                end_soon(code);
-            }
-        }
-    })?;
+    kernel::thread("signals", move || of_signals.take_signals(signals.forever(), |code| end_soon(code)))?;
     let of_pipe = ends.clone();
     let watch = move || {
         if tty::wait_for_closed_pipe() {

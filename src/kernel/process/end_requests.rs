@@ -2,13 +2,13 @@
 //! program without a report.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 /// Shared by the thread that receives signals, the reader of a source, and the work on its records.
 #[derive(Clone, Debug, Default)]
 pub struct EndRequests {
-    /// Set by a signal handler, until the signal is taken.
-    arrived: Arc<AtomicBool>,
+    /// The signal that a handler was called for, until it is taken; 0 for none.
+    arrived: Arc<AtomicUsize>,
     measuring: Arc<AtomicBool>,
     stop: Arc<AtomicBool>,
     /// The exit code plus one; 0 without a request.
@@ -21,22 +21,28 @@ impl EndRequests {
         Self { stop, ..Self::default() }
     }
 
-    /// Returns the flag for signal handlers.
-    pub(crate) fn arrived(&self) -> Arc<AtomicBool> {
+    /// Returns the place in which signal handlers store their signal.
+    pub(crate) fn arrived(&self) -> Arc<AtomicUsize> {
         self.arrived.clone()
     }
 
-    /// Takes a signal that has arrived. Returns whether the program shall end at once.
-    pub(crate) fn take_signal(&self, code: u8) -> bool {
+    /// Takes a signal that has arrived. Returns the exit code, if the program shall end at once.
+    pub(crate) fn take_signal(&self) -> Option<u8> {
         // The end of the measurement may have taken it: Ctrl-C also ends a command that is measured.
-        if !self.arrived.swap(false, Ordering::SeqCst) {
-            return false;
+        let signal = self.arrived.swap(0, Ordering::SeqCst);
+        if signal == 0 || self.measuring.load(Ordering::SeqCst) && !self.stop.swap(true, Ordering::SeqCst) {
+            return None;
         }
-        if self.measuring.load(Ordering::SeqCst) && !self.stop.swap(true, Ordering::SeqCst) {
-            return false;
-        }
+        let code = 128 + signal as u8;
         self.give_up(code);
-        true
+        Some(code)
+    }
+
+    /// Takes signals as they come, from an iterator that waits for each, and calls `end` if the program shall end at
+    /// once. The first one may have arrived before the iterator existed.
+    pub(crate) fn take_signals(&self, come: impl IntoIterator<Item = i32>, end: impl Fn(u8)) {
+        self.take_signal().into_iter().for_each(&end);
+        come.into_iter().filter_map(|_| self.take_signal()).for_each(end);
     }
 
     /// Requests the end without a report.
@@ -56,7 +62,7 @@ impl EndRequests {
 
     /// Ends the measurement: from now on, a signal ends the program.
     pub(crate) fn end_measuring(&self) {
-        if self.measuring.swap(false, Ordering::SeqCst) && self.arrived.swap(false, Ordering::SeqCst) {
+        if self.measuring.swap(false, Ordering::SeqCst) && self.arrived.swap(0, Ordering::SeqCst) != 0 {
             self.stop.store(true, Ordering::SeqCst);
         }
     }
@@ -71,9 +77,11 @@ impl EndRequests {
 mod tests {
     use super::*;
 
+    const SIGTERM: usize = 15;
+
     fn signal(ends: &EndRequests) -> bool {
-        ends.arrived().store(true, Ordering::SeqCst);
-        ends.take_signal(143)
+        ends.arrived().store(SIGTERM, Ordering::SeqCst);
+        ends.take_signal().is_some()
     }
 
     #[test]
@@ -100,8 +108,16 @@ mod tests {
     fn a_signal_that_the_end_of_the_measurement_has_taken_counts_once() {
         let ends = EndRequests::default();
         ends.begin_measuring();
-        ends.arrived().store(true, Ordering::SeqCst);
+        ends.arrived().store(SIGTERM, Ordering::SeqCst);
         ends.end_measuring();
-        assert!(!ends.take_signal(130) && ends.is_stopped() && ends.given_up().is_none());
+        assert!(ends.take_signal().is_none() && ends.is_stopped() && ends.given_up().is_none());
+    }
+    /// On a busy machine, a process may lose the CPU between its handler and what waits for signals.
+    #[test]
+    fn a_signal_before_anything_waits_for_signals_is_not_lost() {
+        let (ends, codes) = (EndRequests::default(), std::cell::RefCell::new(Vec::new()));
+        ends.arrived().store(SIGTERM, Ordering::SeqCst);
+        ends.take_signals([15], |code| codes.borrow_mut().push(code));
+        assert_eq!((codes.take(), ends.given_up()), (vec![143], Some(143)));
     }
 }

@@ -1,6 +1,7 @@
 //! Event names: the `-e` grammar, perf's names, PMUs in sysfs, tracepoints.
 
 pub mod names;
+pub(crate) mod own_names;
 pub mod probe;
 pub mod tracepoint;
 
@@ -9,7 +10,7 @@ pub use names::spec::{Event, Rate, Summing, parse};
 pub use names::state::{EventState, RunState};
 pub(crate) use names::{branches, pmu, registers, supported};
 pub use names::{callgraph, catalogue, spec};
-pub(crate) use tracepoint::{calls, strings};
+pub(crate) use tracepoint::{calls, instance, strings};
 pub use tracepoint::{filter_error, format, trace_filter};
 
 /// The event that samples CPUs on every machine.

@@ -2,11 +2,13 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::common::process::{Running, ended, until};
 use crate::common::session::PATIENCE;
-use crate::common::{Nature, has, skipped};
+use crate::common::{Nature, has, program, skipped, traced};
 use perfprof_tui::event::filter_error::kernel_message;
 use perfprof_tui::event::probe::ProbeSpec;
 use perfprof_tui::event::probe::kernel::KernelFunctions;
@@ -79,4 +81,41 @@ fn somebody_reads_the_instance(root: &Path) {
         assert!(Instant::now() < end, "the instance is left");
         assert!(kernel_message(root, "sched", "sched_switch", "prev_pid == absent").is_some());
     }
+}
+
+/// A killed session leaves its probes and its instance; both go, those of a session that lives stay.
+#[test]
+fn what_killed_sessions_left_is_removed() {
+    needs!(traced(), has(Nature::Uprobes));
+    let Ok(root) = tracepoint::root() else { return skipped("tracefs is not available") };
+    let instance = |pid: u32| root.join("instances").join(format!("perfprof_{pid}"));
+    let (living, measured) = (Running::sleeping(), Running::sleeping());
+    let mut session = program();
+    session.args(["kmemleak", "--batch", "-p", &measured.pid().to_string()]);
+    let mut killed = Running(session.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("starts"));
+    let group = format!("perfprof_{}", killed.pid());
+    let probes = || {
+        let list = fs::read_to_string(root.join("uprobe_events")).unwrap_or_default();
+        list.lines().filter(|line| line.contains(&format!("{group}/"))).count()
+    };
+    until("it has probes", || probes() > 2);
+    if fs::create_dir(instance(living.pid())).is_err() {
+        return skipped("the kernel has no instances of tracefs");
+    }
+    fs::create_dir(instance(killed.pid())).expect("created");
+    let clean = || {
+        let output = program().args(["probe", "--clean"]).output().expect("runs");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let is_named = |text: &str, pid: u32| text.lines().any(|line| Path::new(line) == instance(pid));
+    let removed = clean();
+    assert!(!removed.contains(&format!("{group}:")) && !is_named(&removed, killed.pid()), "it lives: {removed}");
+    assert!(probes() > 2 && instance(killed.pid()).exists());
+    killed.0.kill().expect("killed");
+    ended(&mut killed.0);
+    let removed = clean();
+    assert!(removed.contains(&format!("{group}:")) && is_named(&removed, killed.pid()), "{removed}");
+    assert_eq!((probes(), instance(killed.pid()).exists()), (0, false));
+    assert!(!is_named(&removed, living.pid()) && instance(living.pid()).exists(), "its process lives");
+    fs::remove_dir(instance(living.pid())).expect("removed");
 }

@@ -320,6 +320,7 @@ const WRITERS: &[&str] = &[
     "kernel/files/mod.rs",
     "event/probe/tracefs.rs",
     "event/tracepoint/filter_error.rs",
+    "event/tracepoint/instance.rs",
     "cli/commands/completions.rs",
     "symbols/trust/find_file.rs",
 ];

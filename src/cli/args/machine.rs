@@ -175,7 +175,7 @@ pub(crate) struct ProbeArgs {
     /// :FROM+COUNT
     #[arg(short = 'L', long, value_name = "FUNCTION", conflicts_with_all = ["add", "del", "funcs", "vars"])]
     pub(crate) line: Option<String>,
-    /// Remove the probes that a killed session left
+    /// Remove the probes and tracefs instances of killed sessions
     #[arg(long)]
     pub(crate) clean: bool,
     /// Print the kernel's definitions, change nothing

@@ -3,6 +3,7 @@
 pub(crate) mod calls;
 pub mod filter_error;
 pub mod format;
+pub(crate) mod instance;
 pub(crate) mod strings;
 pub mod trace_filter;
 

@@ -2,14 +2,12 @@
 
 use crate::event::callgraph::STACK;
 pub use crate::event::spec::Rate;
-use crate::event::{CallGraph, Event};
+use crate::event::{CallGraph, Event, own_names};
 use crate::kernel::attr::{
     Attr, Flag, REGS_LINK, REGS_USER, SW_BPF_OUTPUT, SW_CPU_CLOCK, SW_DUMMY, SW_TASK_CLOCK, TYPE_BREAKPOINT,
     TYPE_SOFTWARE, TYPE_TRACEPOINT, branch, read_format, sample,
 };
 use crate::kernel::walk::Hook;
-
-use super::probes;
 
 /// The modes that are not sampled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::Args)]
@@ -310,7 +308,7 @@ pub(crate) fn traced_at(event: &Event) -> Option<Hook> {
             let (hook, call) = ["sys_enter", "sys_exit"].into_iter().find_map(of)?;
             Some(Hook::Call(hook, number_of_call(call)?))
         }
-        system if probes::is_own(system) => Some(Hook::Probe(event.attr.config)),
+        system if own_names::is_own(system) => Some(Hook::Probe(event.attr.config)),
         _ => Some(Hook::Tracepoint(name.clone())),
     }
 }

@@ -34,7 +34,6 @@ use crate::kernel::limits::{self, Rights};
 use crate::kernel::spawn::{self, ExitOutcome, HeldCommand, RunningCommand};
 use crate::kernel::sys::{Errno, Sys};
 use crate::kernel::{cgroup, monotonic_ns, procfs};
-use crate::lang::counted;
 use crate::record::SampleId;
 use crate::record::interpreted::Language;
 use crate::record::kinds::encode_cgroup;
@@ -231,14 +230,7 @@ impl LiveSource {
         if matches!(requested, CallGraph::Fp | CallGraph::Dwarf(_)) {
             source.info.notes.extend(source.note_languages());
         }
-        let left = probes::left_over().len();
-        if left > 0 {
-            let note = format!(
-                "{} left over from a killed session; remove them with perfprof-tui probe --clean",
-                counted(left as u64, "probe")
-            );
-            source.info.notes.push(note);
-        }
+        source.info.notes.extend(probes::left_over_note());
         let now = monotonic_ns();
         source.enable_at = Some(now + config.delay.as_nanos() as u64);
         source.next_tick = now + FIRST_TICKS_NS[0];

@@ -3,14 +3,16 @@
 mod places;
 pub(crate) mod usdt;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use globset::GlobMatcher;
 
+use crate::event::instance;
 use crate::event::probe::args::Parameters;
 use crate::event::probe::elf::{self, ProbedFile};
 use crate::event::probe::kernel::KernelFunctions;
 use crate::event::probe::lines::ProbeLine;
+use crate::event::probe::tracefs::ExistingProbe;
 use crate::event::probe::usdt::Usdt;
 use crate::event::probe::{self, as_name, tracefs};
 use crate::panel::{Cell, Column, Table};
@@ -31,7 +33,7 @@ pub(crate) fn run(args: ProbeArgs) -> anyhow::Result<u8> {
         return removed(&root()?, &|known| glob.is_match(&known.name) || glob.is_match(known.event()));
     }
     if args.clean {
-        return removed(&root()?, &probes::is_left_over);
+        return clean(&root()?);
     }
     if let Some(glob) = &args.funcs {
         return functions(&args, glob);
@@ -100,13 +102,34 @@ fn add(args: &ProbeArgs, root: &Path, added: &[String]) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-fn removed(root: &Path, which: &dyn Fn(&tracefs::ExistingProbe) -> bool) -> anyhow::Result<u8> {
+fn removed(root: &Path, which: &dyn Fn(&ExistingProbe) -> bool) -> anyhow::Result<u8> {
     let gone = tracefs::remove(root, which).map_err(anyhow::Error::msg)?;
     gone.iter().try_for_each(|probe| print(&format!("{}\n", probe.event())))?;
     if gone.is_empty() {
         complain("no such probe; perfprof-tui probe -l lists existing probes");
     }
     Ok(u8::from(gone.is_empty()))
+}
+
+/// Removes what killed sessions left: probes, and instances of tracefs.
+fn clean(root: &Path) -> anyhow::Result<u8> {
+    let events = |gone: Vec<ExistingProbe>| gone.iter().map(ExistingProbe::event).collect();
+    let paths = |gone: Vec<PathBuf>| gone.iter().map(|dir| dir.display().to_string()).collect();
+    let removed: [Result<Vec<String>, String>; 2] =
+        [tracefs::remove(root, &probes::is_left_over).map(events), instance::remove_left_over(root).map(paths)];
+    removed.iter().flatten().flatten().try_for_each(|line| print(&format!("{line}\n")))?;
+    let [probes, instances] = removed.each_ref().map(|gone| gone.as_ref().map_or(0, Vec::len));
+    let described = probes::described(probes, instances);
+    if let Some(removed) = &described {
+        complain(&format!("removed {removed} of killed sessions"));
+    }
+    if let Some(error) = removed.into_iter().find_map(Result::err) {
+        anyhow::bail!(error);
+    }
+    if described.is_none() {
+        complain("nothing to remove: killed sessions left no probes and no instances of tracefs");
+    }
+    Ok(u8::from(described.is_none()))
 }
 
 fn static_row(found: &Usdt) -> [String; 3] {

@@ -1,7 +1,7 @@
 //! The open events of a session. Each CPU has one ring, owned by a dummy event; all other events are redirected to it,
 //! so that events can be opened and closed without changes to the ring or its reader.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, OwnedFd};
 
 use crate::event::{CallGraph, Event};
@@ -34,6 +34,7 @@ mod replace;
 pub(in crate::source::live) mod switch_feed;
 mod switches;
 mod walks;
+mod wide_probes;
 
 pub(crate) use counts::{ByCpu, CounterReadings};
 
@@ -108,6 +109,8 @@ pub(crate) struct Attachment {
     pub(crate) is_auto: bool,
     pub(crate) fresh_ids: Vec<FreshId>,
     pub(crate) notes: Vec<String>,
+    /// The files with probes that slow down processes outside the target; each has had its note.
+    wide_files: BTreeSet<String>,
     pub(crate) walks: Option<StackWalks>,
     pub(crate) strings: TracedStrings,
     /// Translates task numbers to our own PID namespace, if it is not the outermost one.
@@ -154,6 +157,7 @@ impl Attachment {
             is_auto: false,
             fresh_ids: Vec::new(),
             notes: Vec::new(),
+            wide_files: BTreeSet::new(),
             walks: None,
             strings: TracedStrings::default(),
             outside: OuterNamespaceTasks::here(),

@@ -310,6 +310,7 @@ impl LiveSource {
         }
         OpenError::room_for(need(if self.attachment.by_task { whos.len() } else { 1 }), 0)?;
         self.attachment.trace_walks(&self.attachment.all_slots(), &whos);
+        self.attachment.note_wide_probes(&self.attachment.all_slots());
         for cpu in cpus {
             self.open_cpu(cpu, &whos)?;
         }

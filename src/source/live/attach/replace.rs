@@ -116,6 +116,7 @@ impl Attachment {
     fn replace(&mut self, which: &[usize], whos: &[EventTarget]) -> Result<Handover, OpenError> {
         let (old, reported) = (self.opened.len(), self.fresh_ids.len());
         self.trace_walks(which, whos);
+        self.note_wide_probes(which);
         let cpus: Vec<u32> = self.rings.keys().copied().collect();
         for (cpu, who) in cpus.iter().flat_map(|cpu| whos.iter().map(|who| (*cpu, *who))) {
             if let Err(error) = self.open_slots(which, cpu, who) {

@@ -65,9 +65,11 @@ impl App {
             Some(BannerSubject::Deadlock(pid, _)) => self.examine(Look::unit("locks", Some(pid))),
             Some(BannerSubject::Unnamed(path)) => self.model.go_to_unnamed(&path),
             Some(BannerSubject::Cut) => self.model.say(":call-graph dwarf,SIZE copies more of each stack"),
-            Some(BannerSubject::Late) => self.model.say(
-                "started with -r 1, this program runs before all ordinary threads, for at most a fifth of each second",
-            ),
+            Some(BannerSubject::Late) => self.model.say(if self.model.context.invocation.may_become_realtime() {
+                "started with -r 1, this program runs before all ordinary threads, for at most a fifth of each second"
+            } else {
+                "this program has too much to do: measure at a lower rate, or fewer events"
+            }),
             _ => self.views.cpus.go_to_finding(&mut self.model),
         }
     }

@@ -90,7 +90,8 @@ impl Model {
     /// program's threads wait on an overloaded machine.
     fn late(&self) -> Option<Banner> {
         self.context.behind.late(self.selection.refresh).filter(|seconds| *seconds >= LATE)?;
-        let text = "the view is late: too little CPU time for this program; -r 1 helps".to_owned();
+        let remedy = if self.context.invocation.may_become_realtime() { "; -r 1 helps" } else { "" };
+        let text = format!("the view is late: too little CPU time for this program{remedy}");
         Some(Banner { text, more: String::new(), urgent: false, of: BannerSubject::Late })
     }
 

@@ -31,6 +31,8 @@ pub struct ProgramCall {
     pub words: Vec<String>,
     /// Whether it lifts the limit of cost.
     pub is_forced: bool,
+    /// Whether it requests a real-time priority.
+    pub is_realtime: bool,
     /// Whether it has filters of events.
     pub has_filters: bool,
     /// Whether it calls a unit, whose command has no options of the view.
@@ -39,10 +41,17 @@ pub struct ProgramCall {
     pub baseline: Option<PathBuf>,
 }
 
+impl ProgramCall {
+    /// Returns whether `-r` is a remedy for too little CPU time: it is not given, and units do not have it.
+    pub(crate) fn may_become_realtime(&self) -> bool {
+        !self.is_realtime && !self.is_of_unit
+    }
+}
+
 impl Default for ProgramCall {
     fn default() -> Self {
         let words = vec!["perfprof-tui".to_owned()];
-        Self { words, is_forced: false, has_filters: false, is_of_unit: false, baseline: None }
+        Self { words, is_forced: false, is_realtime: false, has_filters: false, is_of_unit: false, baseline: None }
     }
 }
 

@@ -57,6 +57,7 @@ pub(crate) fn run(mut args: LiveArgs) -> anyhow::Result<u8> {
     let kept = flight_recorder::kept(&args.keeping)?;
     need_terminal("record")?;
     let realtime = source_config::realtime(&args.sampling)?;
+    start.invocation.is_realtime = realtime.is_some();
     args.sampling.all_cgroups = true;
     args.sampling.off_cpu_time = !args.no_off_cpu;
     let viewed = source_config::view_containers(&mut args.sampling, &mut start.filter)?;

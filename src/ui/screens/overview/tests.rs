@@ -22,7 +22,7 @@ use crate::ui::screens::overview::state::OverviewState;
 use crate::ui::state::{Level, Tab, ZoomTarget};
 use crate::ui::terminal::run::render;
 use crate::ui::theme::{Depth, Theme};
-use crate::ui::{App, Effect, OutsideRequest, Start};
+use crate::ui::{App, Effect, OutsideRequest, ProgramCall, Start};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -258,6 +258,14 @@ fn a_late_view_has_a_message() {
     assert_eq!(text(10).as_deref(), Some("the view is late: too little CPU time for this program; -r 1 helps"));
     app.go_to_banner();
     let said = "started with -r 1, this program runs before all ordinary threads, for at most a fifth of each second";
+    assert_eq!(app.model.frame.status, Some((Level::Info, said.to_owned())));
+    // With -r, the remedy is another one; units do not have the option.
+    assert!(!ProgramCall { is_of_unit: true, ..ProgramCall::default() }.may_become_realtime());
+    app.model.context.invocation.is_realtime = true;
+    let text = app.model.banner().map(|banner| banner.text);
+    assert_eq!(text.as_deref(), Some("the view is late: too little CPU time for this program"));
+    app.go_to_banner();
+    let said = "this program has too much to do: measure at a lower rate, or fewer events";
     assert_eq!(app.model.frame.status, Some((Level::Info, said.to_owned())));
     app.model.dismiss();
     assert_eq!(app.model.banner(), None);

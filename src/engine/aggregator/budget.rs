@@ -26,9 +26,17 @@ pub(super) struct Budget {
     /// The snapshot being saved, which shares the profile's data.
     pub(super) saved: Weak<()>,
     next_look: u64,
-    /// The private memory at the last check, and the peak of recent answers beyond it.
+    /// The private memory at the last check.
     private: usize,
-    passing: usize,
+    /// The memory that a long answer needs for a moment in addition, and frees before the next check.
+    transient: usize,
+}
+
+impl Budget {
+    /// Returns the private memory to expect during the next long answer.
+    fn expected_peak(&self) -> usize {
+        self.private + self.transient
+    }
 }
 
 impl Aggregator {
@@ -43,24 +51,24 @@ impl Aggregator {
             // Without /proc, the known sizes must suffice.
             let private = own_memory::private().unwrap_or_else(|| self.used());
             let before = std::mem::replace(&mut self.budget.private, private);
-            let passing = self.links.shared.held.take_peak().saturating_sub(before.max(private));
+            let transient = self.links.shared.held.take_peak().saturating_sub(before.max(private));
             // The peak will recur, but not between any two checks.
-            self.budget.passing = passing.max(self.budget.passing - self.budget.passing / 64);
-            if !self.limit().holds(private + self.budget.passing) {
+            self.budget.transient = transient.max(self.budget.transient - self.budget.transient / 64);
+            if !self.limit().holds(self.budget.expected_peak()) {
                 own_memory::give_back();
                 self.budget.private = own_memory::private().unwrap_or(private);
-                self.keep_within(self.budget.private + self.budget.passing);
+                self.keep_within(self.budget.expected_peak());
             }
         }
     }
 
-    /// Shrinks samples and stacks until all private memory, now `private` bytes, is within the limit.
-    fn keep_within(&mut self, private: usize) {
+    /// Shrinks samples and stacks until the peak of all private memory, now `peak` bytes, is within the limit.
+    fn keep_within(&mut self, peak: usize) {
         let whole = MemoryLimit(self.options.memory);
-        if whole.holds(private) {
+        if whole.holds(peak) {
             return;
         }
-        let others = private.saturating_sub(self.used());
+        let others = peak.saturating_sub(self.used());
         let room = whole.0.saturating_sub(others).max(whole.least_samples());
         if self.used() <= room {
             return;

@@ -13,31 +13,31 @@ const PAYLOAD_AT: usize = 32;
 
 /// A query that left a local socket, or an answer that a thread has read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DnsMessage<'a> {
+pub(crate) struct DnsMessage<'a> {
     /// The packet's address in the kernel, which identifies it while it passes several devices.
-    pub packet: u64,
+    pub(crate) packet: u64,
     /// Whether it is an answer.
-    pub is_answer: bool,
+    pub(crate) is_answer: bool,
     /// The port of the local socket.
-    pub port: u16,
+    pub(crate) port: u16,
     /// The server's address.
-    pub server: SocketAddr,
+    pub(crate) server: SocketAddr,
     /// The header, and of a query also the question: the recorded bytes of the message.
-    pub payload: &'a [u8],
+    pub(crate) payload: &'a [u8],
 }
 
 /// The name and the type that a query asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct DnsQuestion {
+pub(crate) struct DnsQuestion {
     /// The name in lower case, without the final dot; a single dot for the root. Not cleaned of control characters.
-    pub name: String,
+    pub(crate) name: String,
     /// The number of the type, such as 28 for AAAA.
-    pub kind: u16,
+    pub(crate) kind: u16,
 }
 
 impl<'a> DnsMessage<'a> {
     /// Reads a sample's raw data; `None` if it is truncated.
-    pub fn parse(raw: &'a [u8]) -> Option<Self> {
+    pub(crate) fn parse(raw: &'a [u8]) -> Option<Self> {
         let half = |at: usize| raw.get(at..at + 2)?.try_into().ok().map(u16::from_le_bytes);
         let payload = raw.get(PAYLOAD_AT..)?.get(..usize::from(half(14)?))?;
         let server = raw.get(SERVER_AT..PAYLOAD_AT)?;
@@ -60,23 +60,23 @@ impl<'a> DnsMessage<'a> {
     }
 
     /// Returns the number that an answer has in common with its query.
-    pub fn id(&self) -> u16 {
+    pub(crate) fn id(&self) -> u16 {
         self.half(0)
     }
 
     /// Returns the code of an answer: 0 for success.
-    pub fn code(&self) -> u8 {
+    pub(crate) fn code(&self) -> u8 {
         (self.half(2) & 15) as u8
     }
 
     /// Returns whether the answer did not fit into the datagram, so that it is requested again over TCP.
-    pub fn is_truncated(&self) -> bool {
+    pub(crate) fn is_truncated(&self) -> bool {
         self.half(2) & 0x200 != 0
     }
 
     /// Returns the question of a query. `None` if it does not have exactly one, is truncated, or if its name is longer
     /// than permitted or refers to other bytes of the message.
-    pub fn question(&self) -> Option<DnsQuestion> {
+    pub(crate) fn question(&self) -> Option<DnsQuestion> {
         if self.half(4) != 1 {
             return None;
         }
@@ -107,41 +107,41 @@ impl<'a> DnsMessage<'a> {
         let name = if name.is_empty() { ".".to_owned() } else { String::from_utf8_lossy(&name).into_owned() };
         Some(DnsQuestion { name, kind: u16::from_be_bytes([kind[0], kind[1]]) })
     }
+}
 
-    /// Writes a message in the form that [`Self::parse`] reads.
-    pub fn written(&self) -> Vec<u8> {
-        let mut raw = self.packet.to_le_bytes().to_vec();
-        raw.extend([u8::from(self.is_answer), u8::from(self.server.is_ipv6())]);
-        for half in [self.port, self.server.port(), self.payload.len() as u16] {
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::damage;
+    use proptest::prelude::*;
+
+    /// Writes a query for a name of these labels, or an answer with these flags.
+    pub(crate) fn payload(id: u16, flags: u16, labels: &[&[u8]], kind: u16) -> Vec<u8> {
+        let mut out: Vec<u8> = [id, flags, 1, 0, 0, 0].into_iter().flat_map(u16::to_be_bytes).collect();
+        for label in labels {
+            out.push(label.len() as u8);
+            out.extend_from_slice(label);
+        }
+        out.push(0);
+        out.extend([kind, 1].into_iter().flat_map(u16::to_be_bytes));
+        out
+    }
+
+    /// Writes a message as the programs do.
+    fn written(of: &DnsMessage<'_>) -> Vec<u8> {
+        let mut raw = of.packet.to_le_bytes().to_vec();
+        raw.extend([u8::from(of.is_answer), u8::from(of.server.is_ipv6())]);
+        for half in [of.port, of.server.port(), of.payload.len() as u16] {
             raw.extend(half.to_le_bytes());
         }
-        match self.server.ip() {
+        match of.server.ip() {
             IpAddr::V4(ip) => raw.extend(ip.octets()),
             IpAddr::V6(ip) => raw.extend(ip.octets()),
         }
         raw.resize(PAYLOAD_AT, 0);
-        raw.extend_from_slice(self.payload);
+        raw.extend_from_slice(of.payload);
         raw
     }
-}
-
-/// Writes a query for a name of these labels, or an answer with these flags.
-pub fn dns_payload(id: u16, flags: u16, labels: &[&[u8]], kind: u16) -> Vec<u8> {
-    let mut out: Vec<u8> = [id, flags, 1, 0, 0, 0].into_iter().flat_map(u16::to_be_bytes).collect();
-    for label in labels {
-        out.push(label.len() as u8);
-        out.extend_from_slice(label);
-    }
-    out.push(0);
-    out.extend([kind, 1].into_iter().flat_map(u16::to_be_bytes));
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::damage;
-    use proptest::prelude::*;
 
     fn of(server: &str, payload: &'static [u8]) -> DnsMessage<'static> {
         let server = server.parse().expect("an address");
@@ -152,16 +152,16 @@ mod tests {
     fn messages_are_read_as_they_are_written() {
         for server in ["10.0.0.2:53", "[2001:db8::1]:53"] {
             let of = of(server, &[7; 20]);
-            let mut raw = of.written();
+            let mut raw = written(&of);
             raw.extend([0; 4]);
             assert_eq!(DnsMessage::parse(&raw), Some(of));
             for end in 0..PAYLOAD_AT + 20 {
                 assert_eq!(DnsMessage::parse(&raw[..end]), None, "{end}");
             }
         }
-        let raw = of("[::ffff:10.0.0.2]:53", &[0; DNS_HEADER]).written();
+        let raw = written(&of("[::ffff:10.0.0.2]:53", &[0; DNS_HEADER]));
         assert_eq!(DnsMessage::parse(&raw).map(|of| of.server.to_string()).as_deref(), Some("10.0.0.2:53"));
-        assert_eq!(DnsMessage::parse(&of("10.0.0.2:53", &[0; DNS_HEADER - 1]).written()), None);
+        assert_eq!(DnsMessage::parse(&written(&of("10.0.0.2:53", &[0; DNS_HEADER - 1]))), None);
     }
 
     fn question(payload: &[u8]) -> Option<(String, u16)> {
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn questions_have_a_name_and_a_type() {
-        let named = |labels: &[&[u8]]| question(&dns_payload(1, 0x100, labels, 28));
+        let named = |labels: &[&[u8]]| question(&payload(1, 0x100, labels, 28));
         let some = |name: &str| Some((name.to_owned(), 28));
         assert_eq!(named(&[b"wWw", b"Example", b"org"]), some("www.example.org"));
         assert_eq!(named(&[]), some("."));
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn hostile_questions_are_refused() {
-        let whole = dns_payload(1, 0x100, &[b"www", b"example"], 1);
+        let whole = payload(1, 0x100, &[b"www", b"example"], 1);
         for end in 0..whole.len() {
             assert_eq!(question(&whole[..end]), None, "truncated at {end}");
         }
@@ -195,7 +195,7 @@ mod tests {
         let of_255 = [&whole[..DNS_HEADER], &[255; 256], &[0, 0, 1, 0, 1]].concat();
         assert_eq!(question(&of_255), None, "a label of 255 bytes");
         let long: Vec<&[u8]> = vec![&[b'x'; 63], &[b'x'; 63], &[b'x'; 63], &[b'x'; 62]];
-        assert_eq!(question(&dns_payload(1, 0, &long, 1)), None, "a name of 254 bytes");
+        assert_eq!(question(&payload(1, 0, &long, 1)), None, "a name of 254 bytes");
         for count in [0u8, 2, 255] {
             let mut payload = whole.clone();
             payload[5] = count;
@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn damage_is_no_panic() {
-        let raw = of("10.0.0.2:53", &[0, 1, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, b'a', 0, 0, 1, 0, 1]).written();
+        let raw = written(&of("10.0.0.2:53", &[0, 1, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, b'a', 0, 0, 1, 0, 1]));
         damage::reaching(512, 20, damage::bytes(4, Just(raw)), |bytes| {
             DnsMessage::parse(&bytes).and_then(|of| of.question()).is_some()
         });

@@ -1,7 +1,7 @@
 //! `PERF_RECORD_*` bytes as values, and their order in time: the same for a ring and for a file. This module does no
 //! input or output, and does not trust lengths in the bytes.
 
-pub mod dns_message;
+pub(crate) mod dns_message;
 pub mod hardware;
 pub(crate) mod in_place;
 pub(crate) mod interpreted;

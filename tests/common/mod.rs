@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test program uses its part")]
 
 pub mod cells;
+pub mod dns_message;
 pub mod flood;
 pub mod harness;
 pub mod made;

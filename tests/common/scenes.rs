@@ -1,11 +1,11 @@
 //! A small scenario for each analysis unit, in records with known results.
 
 use perfprof_tui::record::Record;
-use perfprof_tui::record::dns_message::{DnsMessage, dns_payload};
 use perfprof_tui::record::kinds::Mmap;
 use perfprof_tui::units;
 use perfprof_tui::units::kit::CountedEvents;
 
+use super::dns_message::{payload, raw};
 use super::stage::{START, Stage, Value, settings};
 
 pub const MS: u64 = 1_000_000;
@@ -206,21 +206,20 @@ pub fn dns() -> Stage {
 pub fn dns_message(s: &mut Stage, after: u64, pid: i32, server: &str, place: (u16, u16), payload: &[u8]) {
     let is_answer = payload.get(2).is_some_and(|flags| flags & 0x80 != 0);
     let payload = [&place.1.to_be_bytes()[..], payload.get(2..).unwrap_or_default()].concat();
-    let server = server.parse().expect("an address");
-    let message = DnsMessage { packet: after, is_answer, port: place.0, server, payload: &payload };
+    let raw = raw(after, is_answer, place.0, server.parse().expect("an address"), &payload);
     let hit = perfprof_tui::units::kit::UnitSample { pid, tid: pid, ..s.hit(0, after) };
-    s.give_raw(hit, &message.written());
+    s.give_raw(hit, &raw);
 }
 
 /// Asks for an address.
 pub fn dns_query(s: &mut Stage, after: u64, pid: i32, server: &str, place: (u16, u16), name: &str) {
     let labels: Vec<&[u8]> = name.split('.').map(str::as_bytes).collect();
-    dns_message(s, after, pid, server, place, &dns_payload(0, 0x100, &labels, 1));
+    dns_message(s, after, pid, server, place, &payload(0x100, &labels));
 }
 
 /// Reads an answer with a code.
 pub fn dns_answer(s: &mut Stage, after: u64, pid: i32, server: &str, place: (u16, u16), code: u16) {
-    dns_message(s, after, pid, server, place, &dns_payload(0, 0x8180 | code, &[], 1)[..12]);
+    dns_message(s, after, pid, server, place, &payload(0x8180 | code, &[])[..12]);
 }
 
 /// One server answers in 2 ms, another one in 1.5 s or with errors, or not at all.

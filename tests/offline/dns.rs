@@ -1,9 +1,9 @@
 //! `dns`: what becomes of queries counts for their server, name and process.
 
 use perfprof_tui::panel::Panel;
-use perfprof_tui::record::dns_message::dns_payload;
 use perfprof_tui::source::live::Target;
 
+use crate::common::dns_message::payload;
 use crate::common::scenes::{MS, dns, dns_answer, dns_message, dns_query, scene};
 use crate::common::stage::{cell, number, rows, with_target};
 
@@ -78,8 +78,8 @@ fn a_query_counts_for_the_process_that_reads_its_answer() {
 fn what_does_not_fit_is_counted_and_named() {
     let mut s = dns();
     dns_answer(&mut s, 0, 7, SERVER, (4000, 1), 0);
-    dns_message(&mut s, MS, 7, SERVER, (4000, 2), &dns_payload(0, 0x100, &[&[b'x'; 255]], 1));
-    let looped = [&dns_payload(0, 0x100, &[], 1)[..12], &[0xc0, 12, 0, 1, 0, 1]].concat();
+    dns_message(&mut s, MS, 7, SERVER, (4000, 2), &payload(0x100, &[&[b'x'; 255]]));
+    let looped = [&payload(0x100, &[])[..12], &[0xc0, 12, 0, 1, 0, 1]].concat();
     dns_message(&mut s, 2 * MS, 7, SERVER, (4000, 3), &looped);
     s.give_raw(s.hit(0, 3 * MS), &[0; 20]);
     let panels = s.panels();

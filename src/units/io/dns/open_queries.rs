@@ -204,7 +204,7 @@ impl OpenQueries {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::dns_message::dns_payload;
+    use crate::record::dns_message::tests::payload;
 
     const MS: u64 = 1_000_000;
 
@@ -220,7 +220,7 @@ mod tests {
         name: &str,
         time: u64,
     ) -> SentPacket {
-        let payload = dns_payload(id, 0x100, &[name.as_bytes()], 1);
+        let payload = payload(id, 0x100, &[name.as_bytes()], 1);
         let server = server.parse().expect("an address");
         let message = DnsMessage { packet, is_answer: false, port, server, payload: &payload };
         let question = Arc::new(message.question().expect("a question"));
@@ -228,7 +228,7 @@ mod tests {
     }
 
     fn answer(open: &mut OpenQueries, server: &str, (port, id): (u16, u16)) -> Option<OpenQuery> {
-        let payload = dns_payload(id, 0x8180, &[], 1);
+        let payload = payload(id, 0x8180, &[], 1);
         let server = server.parse().expect("an address");
         let message = DnsMessage { packet: 9, is_answer: true, port, server, payload: &payload };
         open.take(&message, ThreadKey::of_row(1))

@@ -5,11 +5,11 @@ use crate::event::spec::LookupPaths;
 use crate::event::{CallGraph, Event, parse};
 use crate::source::{Batch, CountReading, Rate, RunState, SharedEvents, SharedProbe, SourceEvent};
 
-use super::LiveSource;
-use super::attr::{self, CommonAttrs};
-use super::control::line;
-use super::describe::desc;
-use super::event_slot::Slot;
+use super::line;
+use crate::source::live::LiveSource;
+use crate::source::live::attr::{self, CommonAttrs};
+use crate::source::live::describe::desc;
+use crate::source::live::event_slot::Slot;
 
 impl LiveSource {
     /// Measures the events of analysis units. The message says what the user's own events lack for them.
@@ -69,7 +69,7 @@ impl LiveSource {
 
     /// Switches to frame pointers if stacks that are copied by default come faster than they are read: a unit without
     /// its records is worse than one with incomplete stacks.
-    pub(super) fn limit_copies(&mut self, counts: &CountReading, batch: &mut Batch) {
+    pub(in crate::source::live) fn limit_copies(&mut self, counts: &CountReading, batch: &mut Batch) {
         if !self.attachment.common.copies {
             return;
         }
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn what_is_missed_of_the_users_own() {
-        let common = CommonAttrs { rate: Rate::Frequency(999), ..super::super::attr::tests::COMMON };
+        let common = CommonAttrs { rate: Rate::Frequency(999), ..crate::source::live::attr::tests::COMMON };
         let said = |own: Event| missed(&Slot::new(own), &event(Rate::Period(1), None), &common);
         assert_eq!(said(event(Rate::Period(1), None)), None);
         let filtered = said(event(Rate::Period(1), Some("prev_pid == 1"))).expect("less");

@@ -1,21 +1,21 @@
 //! Changes of a running session: events are added and removed. Each change opens new events before it closes old ones.
 
+mod call_graph;
+mod retarget;
+mod shared_events;
+
 use crate::event::spec::LookupPaths;
-use crate::event::{CallGraph, Event, Interpreters, parse};
+use crate::event::{CallGraph, Event, parse};
 use crate::filter::capture;
 use crate::kernel::cpus;
 use crate::perfdata::MAX_EVENTS;
 use crate::session::EndReason;
-use crate::source::{Batch, Change, Control, Rate, RunState, SourceEvent, ViewFilter};
+use crate::source::{Batch, Change, Control, Rate, RunState, SourceEvent};
 
 use super::attach::ByCpu;
-use super::containers::Scanner;
 use super::describe::desc;
 use super::event_slot::Slot;
-use super::records::stack_walks;
-use super::target::Target;
-use super::target::family::Family;
-use super::{LiveSource, OpenError, attr};
+use super::{LiveSource, OpenError};
 
 pub(super) fn line(error: &OpenError) -> String {
     error.to_string().trim_end().replace('\n', ". ")
@@ -263,93 +263,6 @@ impl LiveSource {
         Ok(())
     }
 
-    /// Loads the walking program only with the first event that it can walk. Returns whether it did.
-    fn load_late_walks(&mut self, which: &[usize]) -> bool {
-        let slots = &self.attachment.slots;
-        let is_walked = |way: CallGraph| {
-            let event = |at: &usize| &slots[*at].event;
-            let mut walked = which.iter().map(event).filter(|event| attr::may_be_walked(event));
-            walked.any(|event| matches!(event.way(way), CallGraph::Tables | CallGraph::Auto))
-        };
-        let Some(way) = self.late_walks.take_if(|way| is_walked(*way)) else { return false };
-        match self.set_call_graph(way) {
-            Ok(_) => true,
-            Err(why) => {
-                self.attachment.notes.push(why);
-                false
-            }
-        }
-    }
-
-    fn attach_to(&mut self, text: &str) -> Result<String, String> {
-        if let Some(wanted) = Target::wanted(text) {
-            let wanted = wanted.map_err(|error| line(&error))?;
-            let filter = wanted.view(&mut Scanner::here()).map_err(|error| line(&error))?;
-            if let Some(filter) = filter.filter(|_| self.attachment.common.cgroups) {
-                self.sample("all")?;
-                let filter = ViewFilter { filter, words: wanted.viewed() };
-                self.pending.events.push(SourceEvent::ViewFilter(filter));
-                return Ok(String::new());
-            }
-        }
-        self.sample(text)
-    }
-
-    fn sample(&mut self, text: &str) -> Result<String, String> {
-        let target = Target::parse(text).map_err(|error| line(&error))?;
-        if self.attachment.by_task && !self.attachment.rights.system_wide() {
-            return Err("this user may sample only its own tasks; restart with -p".to_owned());
-        }
-        let cgroups = target.open_cgroups().map_err(|error| line(&error))?;
-        let mut family = Family::default();
-        let need = target.tasks(self.inherit.then_some(&mut family)).len().max(1)
-            * self.attachment.rings.len()
-            * self.attachment.slots.len();
-        OpenError::room_for(need, self.attachment.opened.len() + 64).map_err(|error| line(&error))?;
-        let common = self.attachment.common;
-        let tasks = target.is_tasks();
-        let words = match target.label() {
-            all if all.is_empty() => "the whole machine".to_owned(),
-            some => some,
-        };
-        let before = (
-            std::mem::replace(&mut self.target, target),
-            std::mem::replace(&mut self.attachment.cgroups, cgroups),
-            std::mem::replace(&mut self.family, family),
-        );
-        self.attachment.common.inherit = self.inherit && tasks;
-        self.attachment.common.tasks = tasks;
-        self.attachment.is_narrow = self.target != Target::System;
-        self.attachment.common.copies = self.attachment.is_auto && self.attachment.is_narrow;
-        self.attachment.common.enable_on_exec = false;
-        if self.attachment.by_task {
-            self.own_rings().map_err(|error| line(&error))?;
-        }
-        if let Err(error) = self.reopen_all() {
-            (self.target, self.attachment.cgroups, self.family) = before;
-            self.attachment.common = common;
-            self.attachment.is_narrow = self.target != Target::System;
-            return Err(line(&error));
-        }
-        Ok(format!("sampling {words} from now on"))
-    }
-
-    /// Replaces the rings of tasks by rings of CPUs.
-    pub(super) fn own_rings(&mut self) -> Result<(), OpenError> {
-        let mut batch = std::mem::take(&mut self.pending);
-        let cpus: Vec<u32> = self.attachment.rings.keys().copied().collect();
-        for cpu in &cpus {
-            self.close_cpu(*cpu, &mut batch);
-        }
-        self.pending = batch;
-        self.attachment.by_task = false;
-        for cpu in cpus {
-            self.attachment.open_ring(cpu, -1)?;
-            self.watch(cpu);
-        }
-        Ok(())
-    }
-
     /// Reads the last events of programs that recorded what events record now.
     fn end_left_switches(&mut self) {
         if !self.attachment.left_switches().is_empty() {
@@ -363,79 +276,6 @@ impl LiveSource {
         let mut batch = std::mem::take(&mut self.pending);
         self.drain(&mut batch);
         self.pending = batch;
-    }
-
-    /// Chooses the frames of interpreted languages in later samples.
-    fn set_interpreters(&mut self, shown: Interpreters) -> Result<String, String> {
-        let walks = self.attachment.walks.as_mut().filter(|walks| walks.is_by_tables());
-        if walks.is_none() && self.late_walks.is_none() {
-            return Err("only stacks by tables have functions of interpreters (:call-graph auto)".to_owned());
-        }
-        if walks.is_some_and(|walks| !walks.show_interpreted(shown)) {
-            return Err("this session did not look for interpreters; start it without --interp off".to_owned());
-        }
-        self.interpreters = shown;
-        Ok(format!("from now on: {}", shown.shown()))
-    }
-
-    /// Changes the call graph mode; if stacks are copied, replaces the rings by rings of another size.
-    fn set_call_graph(&mut self, way: CallGraph) -> Result<String, String> {
-        self.late_walks = None;
-        let common = &self.attachment.common;
-        let (before, pages_before) = (*common, self.attachment.pages);
-        let is_open = way == CallGraph::Auto;
-        let (way, walks, note) = if before.chains == CallGraph::Tables && way == CallGraph::Auto {
-            (before.chains, None, None)
-        } else {
-            stack_walks::wanted(way, self.tables, self.interpreters).map_err(|error| line(&error))?
-        };
-        if before.chains == way {
-            return Err(note.unwrap_or_else(|| format!("the call graph mode is {} already", way.spelling())));
-        }
-        if self.attachment.by_task && matches!(way, CallGraph::Dwarf(_)) && !self.attachment.rights.system_wide() {
-            return Err("this user's rings cannot grow during a session; restart with --call-graph dwarf".to_owned());
-        }
-        let events: Vec<Event> = self.attachment.slots.iter().map(|slot| slot.event.clone()).collect();
-        let pages = attr::ring_pages(self.attachment.common.rate, &events, way).max(self.attachment.pages);
-        self.attachment.common.chains = way;
-        self.attachment.common.tables = way == CallGraph::Tables;
-        self.attachment.common.copies = is_open && self.attachment.is_narrow;
-        self.attachment.pages = pages;
-        self.attachment.common.watermark = (pages * rustix::param::page_size() / 2) as u32;
-        // The current program continues until its last records have been read.
-        let starts = walks.is_some();
-        if let Some(mut walks) = walks {
-            if self.attachment.walks.is_some() {
-                self.read_rest();
-            }
-            // Its records until the events are reopened are skipped.
-            let before = self.attachment.detach_walks().map(|before| before.pairs.writers);
-            walks.pairs.writers.extend(before.unwrap_or_default());
-            self.attachment.walks = Some(walks);
-        }
-        let grown = if pages > pages_before { self.own_rings() } else { Ok(()) };
-        let open = |done: &mut Self| if starts { done.attachment.open_all_walks() } else { Ok(()) };
-        let done = grown.and_then(|()| open(self)).and_then(|()| self.reopen_all());
-        if done.is_ok() != starts && self.attachment.walks.is_some() {
-            self.read_rest();
-            self.attachment.detach_walks();
-        }
-        if let Err(error) = done {
-            (self.attachment.common, self.attachment.pages) = (before, pages_before);
-            let _ = self.reopen_all();
-            return Err(line(&error));
-        }
-        self.attachment.is_auto = is_open;
-        if let Some(note) = note {
-            return Ok(note);
-        }
-        Ok(match way {
-            CallGraph::None => "no call chains from now on".to_owned(),
-            CallGraph::Fp => "user stacks by frame pointers from now on".to_owned(),
-            CallGraph::Lbr => "user stacks by the CPU's branch records from now on".to_owned(),
-            CallGraph::Tables | CallGraph::Auto => "user stacks by unwind tables from now on".to_owned(),
-            CallGraph::Dwarf(size) => format!("user stacks by DWARF from now on, from copies of {size} bytes"),
-        })
     }
 
     fn set_frequency(&mut self, hz: u64) -> Result<String, String> {

@@ -1,9 +1,9 @@
-//! The kernel's socket monitoring (sock_diag(7)): requests, dumps, subscriptions, and its messages about TCP sockets.
+//! TCP sockets, and others with addresses, in messages of the kernel's socket monitoring.
 
-use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
+use super::sock_diag::{attributes, message, read_messages, receive, word};
 use crate::kernel::monotonic_ns;
 
 /// `TCP_LISTEN` (include/net/tcp_states.h).
@@ -14,19 +14,10 @@ const SYN_SENT: u8 = 2;
 const RETRANSMIT_TIMER: u8 = 1;
 const PROBE_TIMER: u8 = 4;
 
-// linux/netlink.h, linux/sock_diag.h, linux/inet_diag.h.
-const SOCK_DIAG_BY_FAMILY: u16 = 20;
-const NLMSG_ERROR: u16 = 2;
-const NLMSG_DONE: u16 = 3;
-const REQUEST_DUMP: u16 = 0x301;
-const MESSAGE_HEADER: usize = 16;
+// linux/inet_diag.h.
 const DIAG_MESSAGE: usize = 72;
 const INET_DIAG_INFO: u16 = 2;
 const INET_DIAG_SKMEMINFO: u16 = 7;
-/// The groups of `SKNLGRP_INET_TCP_DESTROY` and `SKNLGRP_INET6_TCP_DESTROY`.
-const ENDS_OF_TCP: u32 = 1 | 1 << 2;
-/// Bytes of messages about ended sockets that may wait.
-const WAITING: libc::c_int = 4 << 20;
 /// The limit of messages that one call reads: more than may wait. Other processes may send without end.
 const MAX_MESSAGES: usize = 1 << 14;
 
@@ -45,40 +36,6 @@ mod info {
 }
 /// The offset of the drops in `SK_MEMINFO`.
 const DROPS_AT: usize = 8 * 4;
-
-/// The reason why the kernel's list of sockets is missing or incomplete.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SocketListError {
-    /// A system call failed.
-    #[error("netlink: {}", system(.0))]
-    Netlink(i32),
-    /// The kernel answered with an error number.
-    #[error("the kernel refuses to list sockets: {}{}", system(.0), remedy(.0))]
-    Refused(i32),
-    /// The answer has no end.
-    #[error("the kernel's list of sockets ends early")]
-    Truncated,
-    /// The list has more sockets than are read.
-    #[error("more than {0} sockets")]
-    TooMany(usize),
-    /// No thread could be started, which enters network namespaces.
-    #[error("no thread can be started to list sockets")]
-    Thread,
-}
-
-fn system(errno: &i32) -> io::Error {
-    io::Error::from_raw_os_error(*errno)
-}
-
-fn remedy(errno: &i32) -> &'static str {
-    if *errno == libc::ENOENT { " (load the modules tcp_diag, udp_diag and unix_diag)" } else { "" }
-}
-
-impl From<io::Error> for SocketListError {
-    fn from(error: io::Error) -> Self {
-        Self::Netlink(error.raw_os_error().unwrap_or(libc::EIO))
-    }
-}
 
 /// A TCP socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -179,72 +136,6 @@ impl TcpCounters {
     }
 }
 
-fn open(flags: libc::c_int) -> io::Result<OwnedFd> {
-    // SAFETY: no memory is passed.
-    let fd = unsafe { libc::socket(libc::AF_NETLINK, libc::SOCK_DGRAM | flags, libc::NETLINK_SOCK_DIAG) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the kernel returned the descriptor, which nothing else owns.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
-/// The kernel's address, or ours with groups of messages.
-fn address(groups: u32) -> libc::sockaddr_nl {
-    // SAFETY: all zeroes are a valid address, that of the kernel.
-    let mut address: libc::sockaddr_nl = unsafe { std::mem::zeroed() };
-    address.nl_family = libc::AF_NETLINK as libc::sa_family_t;
-    address.nl_groups = groups;
-    address
-}
-
-fn succeeded(result: libc::c_int) -> io::Result<()> {
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-}
-
-/// Sends a request and passes the body of each answer to `take` until it returns `false`.
-pub(super) fn dump(request: &[u8], take: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), SocketListError> {
-    let socket = open(libc::SOCK_CLOEXEC)?;
-    let kernel = address(0);
-    // Messages of other processes are refused from here on. SAFETY: the address is ours, with its size.
-    let connected =
-        unsafe { libc::connect(socket.as_raw_fd(), (&raw const kernel).cast(), size_of_val(&kernel) as u32) };
-    succeeded(connected)?;
-    rustix::io::write(&socket, request).map_err(io::Error::from)?;
-    let mut buffer = vec![0; 1 << 16];
-    loop {
-        // SAFETY: the kernel writes at most the length of the buffer.
-        let len = unsafe { libc::recv(socket.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), 0) };
-        let Ok(len) = usize::try_from(len) else { return Err(io::Error::last_os_error().into()) };
-        if len == 0 {
-            return Err(SocketListError::Truncated);
-        }
-        if !read_messages(&buffer[..len], take)? {
-            return Ok(());
-        }
-    }
-}
-
-/// Subscribes to the ends of TCP sockets in the thread's network namespace.
-pub(super) fn subscribe() -> io::Result<OwnedFd> {
-    let socket = open(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK)?;
-    let fd = socket.as_raw_fd();
-    for option in [libc::SO_RCVBUFFORCE, libc::SO_RCVBUF] {
-        let size = WAITING;
-        // SAFETY: the value is an integer of this size.
-        let set = unsafe {
-            libc::setsockopt(fd, libc::SOL_SOCKET, option, (&raw const size).cast(), size_of_val(&size) as u32)
-        };
-        if set == 0 {
-            break;
-        }
-    }
-    let groups = address(ENDS_OF_TCP);
-    // SAFETY: the address is ours, with its size.
-    succeeded(unsafe { libc::bind(fd, (&raw const groups).cast(), size_of_val(&groups) as u32) })?;
-    Ok(socket)
-}
-
 /// Reads the sockets that ended from a subscription. Returns whether the kernel dropped some.
 pub(super) fn read_ended(subscription: &OwnedFd, namespace: u64, most: usize, all: &mut Vec<TcpSocket>) -> bool {
     let (mut buffer, mut has_lost) = (vec![0u8; 1 << 13], false);
@@ -252,24 +143,16 @@ pub(super) fn read_ended(subscription: &OwnedFd, namespace: u64, most: usize, al
         if all.len() >= most {
             break;
         }
-        let mut from = address(0);
-        let mut size = size_of_val(&from) as u32;
-        // SAFETY: the kernel writes at most the length of the buffer, and at most `size` bytes of the address.
-        let len = unsafe {
-            let (data, from) = (buffer.as_mut_ptr().cast(), (&raw mut from).cast());
-            libc::recvfrom(subscription.as_raw_fd(), data, buffer.len(), 0, from, &raw mut size)
-        };
-        match usize::try_from(len) {
-            // Other processes may send messages, too.
-            Ok(len) if from.nl_pid == 0 => {
+        match receive(subscription, &mut buffer) {
+            Ok(Some(len)) => {
                 let read = read_messages(&buffer[..len], &mut |body| {
                     all.extend(tcp_socket(body, namespace));
                     true
                 });
                 has_lost |= read.is_err();
             }
-            Ok(_) => {}
-            Err(_) => match io::Error::last_os_error().raw_os_error() {
+            Ok(None) => {}
+            Err(error) => match error.raw_os_error() {
                 Some(libc::ENOBUFS) => has_lost = true,
                 Some(libc::EINTR) => {}
                 errno => return has_lost || errno != Some(libc::EAGAIN),
@@ -290,53 +173,6 @@ pub(super) fn inet_request(family: i32, protocol: i32, extensions: u8) -> Vec<u8
     request.extend((!HALF).to_ne_bytes());
     request.resize(56, 0);
     message(&request)
-}
-
-/// Makes a message that requests a dump.
-pub(super) fn message(request: &[u8]) -> Vec<u8> {
-    let mut message = ((MESSAGE_HEADER + request.len()) as u32).to_ne_bytes().to_vec();
-    message.extend([SOCK_DIAG_BY_FAMILY, REQUEST_DUMP].iter().flat_map(|word| word.to_ne_bytes()));
-    message.extend([0; 8]);
-    message.extend(request);
-    message
-}
-
-fn word16(bytes: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
-}
-
-pub(super) fn word(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
-}
-
-/// Reads the messages of a buffer. Returns `false` after the last message, or if `take` returned `false`.
-fn read_messages(mut bytes: &[u8], take: &mut dyn FnMut(&[u8]) -> bool) -> Result<bool, SocketListError> {
-    while !bytes.is_empty() {
-        let (Some(len), Some(kind)) = (word(bytes, 0), word16(bytes, 4)) else {
-            return Err(SocketListError::Truncated);
-        };
-        let body = bytes.get(MESSAGE_HEADER..len as usize).ok_or(SocketListError::Truncated)?;
-        if matches!(kind, NLMSG_DONE | NLMSG_ERROR) {
-            // Both begin with the negative error number of the request, or 0.
-            let errno = word(body, 0).unwrap_or(0).cast_signed().unsigned_abs().cast_signed();
-            return if errno == 0 { Ok(false) } else { Err(SocketListError::Refused(errno)) };
-        }
-        if !take(body) {
-            return Ok(false);
-        }
-        bytes = bytes.get((len as usize).next_multiple_of(4)..).unwrap_or_default();
-    }
-    Ok(true)
-}
-
-/// Iterates over attributes: their types and values.
-pub(super) fn attributes(mut rest: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
-    std::iter::from_fn(move || {
-        let (len, kind) = (usize::from(word16(rest, 0)?), word16(rest, 2)?);
-        let value = rest.get(4..len)?;
-        rest = rest.get(len.next_multiple_of(4)..).unwrap_or_default();
-        Some((kind, value))
-    })
 }
 
 /// The ends and the inode of a socket.
@@ -398,40 +234,7 @@ pub(super) fn tcp_socket(body: &[u8], namespace: u64) -> Option<TcpSocket> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Makes a message about a socket, as the kernel does.
-    fn message_about(body: &[u8]) -> Vec<u8> {
-        let mut message = ((MESSAGE_HEADER + body.len()) as u32).to_ne_bytes().to_vec();
-        message.extend(SOCK_DIAG_BY_FAMILY.to_ne_bytes());
-        message.resize(MESSAGE_HEADER, 0);
-        message.extend(body);
-        message
-    }
-
-    #[test]
-    fn messages_of_other_processes_are_ignored() {
-        const COOKIE: u64 = 0x5eed_5eed_5eed;
-        let subscription = subscribe().expect("a subscription");
-        let (mut own, mut size) = (address(0), size_of::<libc::sockaddr_nl>() as u32);
-        // SAFETY: the kernel writes at most `size` bytes of the address.
-        let named = unsafe { libc::getsockname(subscription.as_raw_fd(), (&raw mut own).cast(), &raw mut size) };
-        succeeded(named).expect("an address");
-        let mut body = vec![libc::AF_INET as u8, 7, 0, 0];
-        body.resize(DIAG_MESSAGE, 0);
-        body[44..52].copy_from_slice(&COOKIE.to_ne_bytes());
-        assert_eq!(tcp_socket(&body, 7).map(|socket| socket.cookie), Some(COOKIE));
-        let (message, other) = (message_about(&body), open(libc::SOCK_CLOEXEC).expect("a socket"));
-        own.nl_groups = 0;
-        // SAFETY: the message and the address are ours, with their sizes.
-        let sent = unsafe {
-            let (data, to) = (message.as_ptr().cast(), (&raw const own).cast());
-            libc::sendto(other.as_raw_fd(), data, message.len(), 0, to, size)
-        };
-        assert_eq!(usize::try_from(sent), Ok(message.len()));
-        let mut all = Vec::new();
-        read_ended(&subscription, 7, usize::MAX, &mut all);
-        assert!(all.iter().all(|socket: &TcpSocket| socket.cookie != COOKIE));
-    }
+    use crate::kernel::machine::sock_diag::SocketListError;
 
     #[test]
     fn damaged_messages_are_left_out() {
@@ -454,7 +257,7 @@ mod tests {
         let mut attribute = [236u16.to_ne_bytes(), INET_DIAG_INFO.to_ne_bytes()].concat();
         attribute.extend(info);
         body.extend(attribute);
-        let message = message_about(&body);
+        let message = message(&body);
         let read = |bytes: &[u8]| {
             let mut all = Vec::new();
             let more = read_messages(bytes, &mut |body| {
@@ -486,27 +289,6 @@ mod tests {
             // It may have any result, but returns.
             let _ = read(&damaged);
         }
-    }
-
-    /// The kernel answers a request that it refuses, and a dump that fails, with an error number.
-    #[test]
-    fn a_refused_request_is_an_error() {
-        let answer = |kind: u16, errno: Option<i32>| {
-            let body: Vec<u8> = errno.into_iter().flat_map(i32::to_ne_bytes).collect();
-            let mut message = ((MESSAGE_HEADER + body.len()) as u32).to_ne_bytes().to_vec();
-            message.extend(kind.to_ne_bytes());
-            message.resize(MESSAGE_HEADER, 0);
-            message.extend(body);
-            read_messages(&message, &mut |_| true)
-        };
-        for kind in [NLMSG_ERROR, NLMSG_DONE] {
-            assert_eq!(answer(kind, Some(-libc::EPERM)), Err(SocketListError::Refused(libc::EPERM)));
-            assert_eq!([Some(0), None].map(|errno| answer(kind, errno)), [Ok(false); 2]);
-            assert!(answer(kind, Some(i32::MIN)).is_err());
-        }
-        // No protocol has this number.
-        let refused = dump(&inet_request(libc::AF_INET, 250, 0), &mut |_| true);
-        assert!(matches!(refused, Err(SocketListError::Refused(_))), "{refused:?}");
     }
 
     /// Kernels before 4.19 do not count what is sent again.

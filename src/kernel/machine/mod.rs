@@ -7,4 +7,5 @@ pub mod identity;
 mod inet_diag;
 pub mod peers;
 pub mod services;
+mod sock_diag;
 pub mod sockets;

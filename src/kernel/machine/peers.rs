@@ -9,7 +9,8 @@ use rustc_hash::FxHashMap;
 
 use crate::kernel::{procfs, thread_cpu_ns};
 
-use super::inet_diag::{self, InetSocket, SocketListError};
+use super::inet_diag::{self, InetSocket};
+use super::sock_diag::{self, SocketListError};
 use super::sockets::in_all_namespaces;
 
 /// The limit of sockets, and that of pipes.
@@ -133,7 +134,7 @@ fn sockets() -> SocketNames {
             (libc::AF_INET6, libc::IPPROTO_UDP),
         ] {
             let request = inet_diag::inet_request(family, protocol, 0);
-            let listed = inet_diag::dump(&request, &mut |body| {
+            let listed = sock_diag::dump(&request, &mut |body| {
                 let named = inet_diag::inet_socket(body).and_then(|of| Some((u64::from(of.inode), inet_name(&of)?)));
                 all.extend(named);
                 all.len() < MOST
@@ -141,7 +142,7 @@ fn sockets() -> SocketNames {
             *failure = failure.or(listed.err());
         }
         let mut unix = Vec::new();
-        let listed = inet_diag::dump(&unix_request(), &mut |body| {
+        let listed = sock_diag::dump(&unix_request(), &mut |body| {
             unix.extend(unix_socket(body));
             unix.len() < MOST
         });
@@ -171,7 +172,7 @@ fn unix_request() -> Vec<u8> {
     for word in [u32::MAX, 0, SHOW_NAME_AND_PEER, u32::MAX, u32::MAX] {
         request.extend(word.to_ne_bytes());
     }
-    inet_diag::message(&request)
+    sock_diag::message(&request)
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -184,11 +185,11 @@ struct UnixSocket {
 /// Reads a `unix_diag_msg` and its attributes.
 fn unix_socket(body: &[u8]) -> Option<UnixSocket> {
     let (head, rest) = body.split_at_checked(UNIX_MESSAGE)?;
-    let mut socket = UnixSocket { inode: inet_diag::word(head, 4)?, ..UnixSocket::default() };
-    for (kind, value) in inet_diag::attributes(rest) {
+    let mut socket = UnixSocket { inode: sock_diag::word(head, 4)?, ..UnixSocket::default() };
+    for (kind, value) in sock_diag::attributes(rest) {
         match kind {
             UNIX_DIAG_NAME => socket.name = unix_name(value),
-            UNIX_DIAG_PEER => socket.peer = inet_diag::word(value, 0),
+            UNIX_DIAG_PEER => socket.peer = sock_diag::word(value, 0),
             _ => {}
         }
     }

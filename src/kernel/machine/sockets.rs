@@ -12,8 +12,9 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::kernel::{self, procfs, thread_cpu_ns};
 
-use super::inet_diag;
-pub use super::inet_diag::{SocketListError, TcpCounters, TcpSocket};
+pub use super::inet_diag::{TcpCounters, TcpSocket};
+pub use super::sock_diag::SocketListError;
+use super::{inet_diag, sock_diag};
 
 /// The limit of sockets of one look.
 const MOST: usize = 1 << 18;
@@ -87,14 +88,14 @@ impl TcpMonitor {
         in_namespaces(&namespaces, |name| {
             // A socket that ends during the dump is in at least one of both.
             if !self.subscriptions.contains_key(name) {
-                match inet_diag::subscribe() {
+                match sock_diag::subscribe() {
                     Ok(fd) => drop(self.subscriptions.insert(name.clone(), fd)),
                     Err(_) => self.has_lost = true,
                 }
             }
             for family in [libc::AF_INET, libc::AF_INET6] {
                 let request = inet_diag::inet_request(family, libc::IPPROTO_TCP, inet_diag::FIGURES);
-                let listed = inet_diag::dump(&request, &mut |body| {
+                let listed = sock_diag::dump(&request, &mut |body| {
                     all.extend(inet_diag::tcp_socket(body, number(name)));
                     all.len() < MOST
                 });

@@ -16,6 +16,7 @@ use crate::session::containers::joined;
 use crate::ui::draw::layout;
 use crate::ui::input::commands::general;
 use crate::ui::screens::flame::commands::{AROUND, FOOTER, ZOOM};
+use crate::ui::screens::flame::details;
 use crate::ui::screens::flame::draw as drawn;
 use crate::ui::screens::flame::state::FlameState;
 use crate::ui::screens::screen::{AnnotatedFunction, Canvas, Command, CursorStep, Hints, Model, Question, Screen};
@@ -34,7 +35,7 @@ impl Screen for FlameState {
     }
 
     fn draw_details(&self, model: &Model, on: &mut Canvas<'_>) {
-        drawn::details(model, self, on);
+        details::details(model, self, on);
     }
 
     fn hints(&self, _origin: Origin) -> Hints {
@@ -42,7 +43,7 @@ impl Screen for FlameState {
     }
 
     fn text(&self, model: &Model) -> Option<String> {
-        model.context.answer.view.flame.as_ref().map(|flame| drawn::text(model, self, flame))
+        model.context.answer.view.flame.as_ref().map(|flame| details::text(model, self, flame))
     }
 
     fn add_commands(&self, model: &Model, commands: &mut Vec<String>) {

@@ -11,7 +11,7 @@ use crate::panel::text::{clean, fit, width};
 use crate::panel::unit::{clock, duration, percent, thousands};
 use crate::panel::{Body, Panel};
 use crate::query::flame::layout::Flame;
-use crate::ui::screens::flame::draw as graph;
+use crate::ui::screens::flame::blocks;
 use crate::ui::screens::units::panel_view::PanelView;
 use crate::ui::screens::units::table;
 use crate::ui::theme::Theme;
@@ -182,7 +182,7 @@ fn icicle(panel: &Panel, flame: &Flame, view: &PanelView, main: bool, on: &mut C
     let graph = Rect { height: on.area.height.saturating_sub(1), ..on.area };
     for (i, block) in flame.blocks.iter().enumerate() {
         if let Some(y) = view.flame.y_of(flame, block.row, graph.height) {
-            graph::plain(block, &flame.total, index == Some(i), &mut on.part(graph).line(y));
+            blocks::plain(block, &flame.total, index == Some(i), &mut on.part(graph).line(y));
         }
     }
     if let Some(block) = index.and_then(|i| flame.blocks.get(i)) {

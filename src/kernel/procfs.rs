@@ -1,46 +1,23 @@
 //! Processes in /proc: threads, names, owners, executable mappings. A process may end between any two reads, so its
 //! absence is a normal result here.
 
+mod mappings;
 mod memory;
 
 use std::fs;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, statat};
 
 use super::file_error::at;
 use super::machine::host::{ProcFile, ticks_per_second};
-use super::{procmap, thread_cpu_ns};
+use super::thread_cpu_ns;
+pub use mappings::{ProcMapping, parse_maps_line};
+pub(crate) use mappings::{exec_maps, map_file, maps};
 pub(crate) use memory::{memory, memory_in_time, memory_of, open_memory, peek, vdso};
-
-/// An executable mapping from a line of /proc/PID/maps (proc_pid_maps(5)).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ProcMapping {
-    pub(crate) start: u64,
-    pub(crate) end: u64,
-    pub(crate) offset: u64,
-    pub(crate) major: u32,
-    pub(crate) minor: u32,
-    pub(crate) inode: u64,
-    /// `PROT_*` bits.
-    pub(crate) prot: u32,
-    pub(crate) flags: u32,
-    /// The file's path as the process named it, `[vdso]` and the like, or `//anon` for anonymous memory.
-    pub(crate) name: Vec<u8>,
-}
-
-impl ProcMapping {
-    fn of(query: &procmap::Query, name: &[u8]) -> Self {
-        let &procmap::Query { start, end, kind, offset, inode, major, minor, .. } = query;
-        let (prot, flags) = ((kind & 7) as u32, if kind & 8 != 0 { 1 } else { 2 });
-        let name = if name.is_empty() { b"//anon".to_vec() } else { name.to_vec() };
-        Self { start, end, offset, major, minor, inode, prot, flags, name }
-    }
-}
 
 /// Reads a process through one of its threads: the first thread, or another one if the first has ended
 /// (pthread_exit(3)) and its entry in /proc no longer shows memory and files.
@@ -85,32 +62,6 @@ pub(crate) fn started(pid: i32) -> Option<u64> {
     super::boot_wall_ns().checked_add(since_boot)
 }
 
-/// Returns the executable mappings of a process, in address order; empty when it has gone.
-pub(crate) fn exec_maps(pid: i32) -> Vec<ProcMapping> {
-    static VSYSCALL: OnceLock<Option<ProcMapping>> = OnceLock::new();
-    let read = |tid| {
-        let (file, mut maps) = (fs::File::open(format!("/proc/{tid}/maps"))?, Vec::new());
-        procmap::each_executable(&file, |query, name| maps.push(ProcMapping::of(query, name)))?;
-        Ok::<_, io::Error>(maps)
-    };
-    let mut maps = match read(pid) {
-        Ok(maps) if !maps.is_empty() => maps,
-        Err(error) if is_gone(&error) && !has_other_threads(pid) => return Vec::new(),
-        // Without queries, or through another thread, by the text.
-        _ => return exec_maps_by_text(pid),
-    };
-    // Queries leave out the page that the kernel has in all 64-bit processes.
-    let vsyscall = VSYSCALL
-        .get_or_init(|| exec_maps_by_text(std::process::id() as i32).pop_if(|map| map.end == 0xffff_ffff_ff60_1000));
-    maps.extend(vsyscall.clone().filter(|_| maps.last().is_some_and(|last| last.end > 1 << 32)));
-    maps
-}
-
-/// Returns whether a file of /proc/PID cannot be read because the thread has ended or has lost its memory.
-fn is_gone(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::ESRCH | libc::ENOENT))
-}
-
 /// Returns whether a process exists that may have threads in addition to the first.
 pub(crate) fn has_other_threads(pid: i32) -> bool {
     has_threads(CWD, &format!("/proc/{pid}/task"))
@@ -120,50 +71,6 @@ pub(crate) fn has_other_threads(pid: i32) -> bool {
 /// fs/proc/base.c).
 fn has_threads(at: impl AsFd, path: &str) -> bool {
     statat(at, path, AtFlags::empty()).is_ok_and(|tasks| tasks.st_nlink != 3)
-}
-
-fn exec_maps_by_text(pid: i32) -> Vec<ProcMapping> {
-    let text = content(pid, "maps").unwrap_or_default();
-    let has_code = |line: &&[u8]| memchr::memchr(b' ', line).is_some_and(|at| line.get(at + 3) == Some(&b'x'));
-    text.split(|&b| b == b'\n').filter(has_code).filter_map(parse_maps_line).collect()
-}
-
-/// Returns all mappings of a process, in address order; empty when it has gone.
-pub(crate) fn maps(pid: i32) -> Vec<ProcMapping> {
-    let text = content(pid, "maps").unwrap_or_default();
-    text.split(|&b| b == b'\n').filter_map(parse_maps_line).collect()
-}
-
-/// Parses a line of /proc/PID/maps; returns `None` if it is malformed.
-pub fn parse_maps_line(line: &[u8]) -> Option<ProcMapping> {
-    let mut rest = line;
-    let mut field = || {
-        let skip = rest.iter().take_while(|b| **b == b' ').count();
-        let len = rest[skip..].iter().take_while(|b| **b != b' ').count();
-        let (word, tail) = rest[skip..].split_at(len);
-        rest = tail;
-        std::str::from_utf8(word).ok().filter(|w| !w.is_empty())
-    };
-    let hex = |t: &str| u64::from_str_radix(t, 16).ok();
-    let (start, end) = field()?.split_once('-')?;
-    let perms = field()?.as_bytes();
-    let offset = hex(field()?)?;
-    let (major, minor) = field()?.split_once(':')?;
-    let (major, minor) = (hex(major)? as u32, hex(minor)? as u32);
-    let inode = field()?.parse().ok()?;
-    let name = rest.trim_ascii_start();
-    let bit = |at: usize, ch: u8, bit: u32| if perms.get(at) == Some(&ch) { bit } else { 0 };
-    Some(ProcMapping {
-        start: hex(start)?,
-        end: hex(end)?,
-        offset,
-        major,
-        minor,
-        inode,
-        prot: bit(0, b'r', 1) | bit(1, b'w', 2) | bit(2, b'x', 4),
-        flags: bit(3, b's', 1) | bit(3, b'p', 2),
-        name: if name.is_empty() { b"//anon".to_vec() } else { name.to_vec() },
-    })
 }
 
 pub(crate) fn comm(pid: i32, tid: i32) -> Option<Vec<u8>> {
@@ -346,16 +253,6 @@ pub(crate) fn root(pid: i32) -> io::Result<fs::File> {
 pub fn directory(path: impl AsRef<std::path::Path>) -> io::Result<fs::File> {
     use std::os::unix::fs::OpenOptionsExt;
     fs::File::options().read(true).custom_flags(libc::O_PATH | libc::O_DIRECTORY).open(path)
-}
-
-/// Opens the file that a process has mapped at these addresses, even if its name has been deleted or reused.
-pub(crate) fn map_file(pid: i32, start: u64, end: u64) -> io::Result<fs::File> {
-    use std::os::unix::fs::OpenOptionsExt;
-    let open = |tid: i32| {
-        let path = format!("/proc/{tid}/map_files/{start:x}-{end:x}");
-        fs::File::options().read(true).custom_flags(libc::O_PATH).open(path)
-    };
-    of_living(pid, open)
 }
 
 pub(crate) fn link(path: &str) -> Option<String> {

@@ -308,6 +308,7 @@ const NAMED_BY_CALLERS: &[&str] = &[
     "kernel/kernel_symbols.rs",
     "kernel/machine/host.rs",
     "kernel/procfs.rs",
+    "kernel/procfs/mappings.rs",
     // The recording is named.
     "source/recording/open.rs",
     // The file of symbols is named.

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use super::mappings::exec_maps_by_text;
 use super::*;
 
 #[test]

@@ -1,6 +1,8 @@
 //! Tests of attrs for requested settings.
 
 use super::*;
+use crate::event::callgraph::STACK;
+use crate::kernel::walk::Hook;
 
 pub(crate) const COMMON: CommonAttrs = CommonAttrs {
     rate: Rate::Frequency(999),

@@ -11,8 +11,9 @@ pub(crate) const SPEC: Spec = Spec {
     name: "kvmmmu",
     about: "KVM's shadow pages: made, reused and zapped, by level and generation",
     words: "vm guest shadow page memory",
-    help: "A page is identified by its guest frame and role; the low four bits of the role are its level. --spte also \
-           follows the entries that are set (Linux 5.10 and later). The unit needs an x86 host of KVM guests.",
+    help: "KVM translates guest addresses by page tables of its own, whose pages are identified by guest frame and \
+           role; the low four bits of the role are the level of the table. --spte also follows the entries that are \
+           set in them (Linux 5.10 and later). The unit needs an x86 host of KVM guests.",
     example: "perfprof-tui kvmmmu --spte",
     output: "",
     options: &["spte"],

@@ -8,7 +8,7 @@ pub(crate) const SPEC: Spec = Spec {
     about: "hit ratio of the last-level cache by CPU",
     words: "cache llc l3 miss memory",
     help: "Reads hardware counters: the generic cache-references and cache-misses, and AMD's L3 PMU (amd_l3: all \
-           coherent accesses, and misses) where available. Ratios are of counts of the same time. Multiplexed \
+           coherent accesses, and misses) where available. The two counts of a ratio cover the same time. Multiplexed \
            counters are scaled, and a note reports it. The unit needs a hardware PMU.",
     example: "perfprof-tui llcstat -i 1",
     output: "",

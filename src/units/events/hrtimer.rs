@@ -13,10 +13,10 @@ pub(crate) const SPEC: Spec = Spec {
     about: "stacks in windows with dense events, another condition, or a late timer",
     words: "timer late jitter spike latency",
     help: "A timer samples each CPU every --period (or -F times per second). --when is a condition on the counts of \
-           the -e events on that CPU since its last sample, and on period, the real length of the window; events go \
-           by their alias, or their name without the system. Without -e, windows longer than --than are shown: \
-           interrupts were off, and the stack is where they were enabled again, because the timer is not an NMI. Idle \
-           CPUs have no timer.",
+           the -e events on that CPU since its last sample, by their alias or their name without the system, and on \
+           'period', the nanoseconds since that sample. Without -e, windows longer than --than are shown: interrupts \
+           were off, and the stack is where they were enabled again, because the timer is not an NMI. Idle CPUs have \
+           no timer.",
     example: "perfprof-tui hrtimer -e sched:sched_switch --period 1ms --when 'sched_switch > 20' -g",
     output: "\
 $ perfprof-tui hrtimer -e sched:sched_switch \\

@@ -49,14 +49,14 @@ pub(crate) const SPEC: Spec = Spec {
            receive window, and Zero win the number of connections whose peer has a window of zero now. Round-trip \
            times (RTT) and their mean deviations (RTT var) are those of open connections now and of others at their \
            end. Waiting are connections that the process has not accepted yet, of Limit; Dropped are packets of new \
-           ones that were not taken, also when they are sent again, mostly because this queue was full. Namespaces \
-           with equal addresses share rows, and a connection's bytes may count for the process of its equal; of a \
-           namespace that ends within a second, bytes may be missing. Drops are the packets of IPv4 and IPv6 that the \
-           kernel freed without using them, by its reason and place; some reasons are harmless (QUEUE_PURGE). Packets \
-           without a socket belong to no process: with a target, those count that were seen while its threads ran. \
-           'Softirq CPUs' are those that handled packets and timers of the connections. Addresses are never looked up \
-           in DNS; Service is the name of the port in /etc/services. Errors need Linux 5.15, reasons of drops 5.17, \
-           those of resets 6.10, overflows 6.11.",
+           ones that were not taken, also when they are sent again, mostly because this queue was full. If connections \
+           of two network namespaces have the same addresses and ports, they share rows, and their bytes may count for \
+           the wrong one of their processes. Bytes of a namespace that ends within a second may be missing. Drops are \
+           the packets of IPv4 and IPv6 that the kernel freed without using them, by its reason and place; some \
+           reasons are harmless (QUEUE_PURGE). Packets without a socket belong to no process: with a target, those \
+           count that were seen while its threads ran. 'Softirq CPUs' are those that handled packets and timers of the \
+           connections. Addresses are never looked up in DNS; Service is the name of the port in /etc/services. Errors \
+           need Linux 5.15, reasons of drops 5.17, those of resets 6.10, overflows 6.11.",
     example: "perfprof-tui tcp -i 1",
     output: "",
     options: &["than", "keep", "comm", "pids", "tids"],

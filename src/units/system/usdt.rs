@@ -12,11 +12,11 @@ pub(crate) const SPEC: Spec = Spec {
     name: "usdt",
     about: "static probes of a program: hits, rates and arguments",
     words: "probe probes static gc garbage python java node postgres mysql",
-    help: "Probes exist for the time of the measurement; their semaphores are raised. FILE alone probes all of its \
-           static probes (64 at most), FILE:PROVIDER:NAME one of them. `perfprof-tui usdt list FILE` lists them, \
-           `usdt add PROVIDER:NAME@FILE` makes one available to every -e under that name, and `usdt del \
-           PROVIDER:NAME` removes it. With a cgroup or container, the probes also slow down other processes that use \
-           FILE; -p limits them to processes.",
+    help: "Probes exist for the time of the measurement. Their semaphores, by which a program sees that a probe is in \
+           use, are raised. FILE alone probes all of its static probes (64 at most), FILE:PROVIDER:NAME one of them. \
+           `perfprof-tui usdt list FILE` lists them, `usdt add PROVIDER:NAME@FILE` makes one available to every -e \
+           under that name, and `usdt del PROVIDER:NAME` removes it. With a cgroup or container, the probes also slow \
+           down other processes that use FILE; -p limits them to processes.",
     example: "perfprof-tui usdt --usdt /usr/lib/x86_64-linux-gnu/libc.so.6:libc:memory_sbrk_more",
     output: "\
 $ perfprof-tui usdt --usdt ./server --batch -n 1

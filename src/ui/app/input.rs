@@ -3,7 +3,7 @@
 use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 
 use crate::ui::app::App;
-use crate::ui::draw::{footer, footer_keys, header, layout};
+use crate::ui::draw::{footer, footer_keys, layout, tabs};
 use crate::ui::input::commands::{general, program};
 use crate::ui::input::key_lookup::Lookup;
 use crate::ui::input::{ArgumentKind, HintAction, keys};
@@ -208,7 +208,7 @@ impl App {
             return false;
         }
         if mouse.row == places.tabs.y
-            && let Some(row) = header::tab_at(&self.model, places.tabs.width, mouse.column)
+            && let Some(row) = tabs::tab_at(&self.model, places.tabs.width, mouse.column)
         {
             self.run(row);
             return true;

@@ -5,3 +5,4 @@ pub(crate) mod footer_keys;
 pub(crate) mod header;
 pub(crate) mod layout;
 pub(crate) mod screen;
+pub(crate) mod tabs;

@@ -4,7 +4,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use crate::panel::charset::{Charset, in_cell};
-use crate::ui::draw::{footer, header, layout};
+use crate::ui::draw::{footer, header, layout, tabs};
 use crate::ui::popups::{draw as popups, tour};
 use crate::ui::screens::Views;
 use crate::ui::state::{MIN, Model};
@@ -39,7 +39,7 @@ fn draw_all(model: &Model, views: &Views, theme: &Theme, area: Rect, buffer: &mu
     }
     let places = layout::places(model, area);
     header::draw(model, &mut on.part(places.header));
-    header::tabs(model, &mut on.part(places.tabs));
+    tabs::draw(model, &mut on.part(places.tabs));
     header::banner(model, &mut on.part(places.finding));
     widgets::timeline::draw(model, &mut on.part(places.timeline));
     views.screen(model.frame.tab).draw(model, &mut on.part(places.table));

@@ -4,18 +4,16 @@
 mod bare;
 mod frames;
 mod go;
+mod rules;
 mod traced;
 mod usual;
 
 use std::ops::Range;
 
-use gimli::{
-    BaseAddresses, CfaRule, Encoding, Expression, Operation, Register, RegisterRule, UnwindContextStorage,
-    UnwindExpression, UnwindSection, UnwindTableRow,
-};
+use gimli::{BaseAddresses, Register};
 use thiserror::Error;
 
-use crate::kernel::walk::rule::{Caller, Cfa, Rule, Saved};
+use crate::kernel::walk::rule::Rule;
 use crate::symbols::bytes::Bytes;
 use crate::symbols::elf::bounds::each_function;
 use crate::symbols::elf::program::{ElfProgram, Machine, Segment};
@@ -137,8 +135,6 @@ const AARCH64: Registers = Registers { sp: Register(31), fp: Register(29), ra: R
 const I386: Registers = Registers { sp: Register(4), fp: Register(5), ra: Register(8), word: 4 };
 /// The numbers of its registers in 64-bit code.
 const WIDE: [u8; 8] = [0, 2, 1, 3, 7, 6, 4, 5];
-/// Bytes from the context in a 32-bit signal frame to its instruction pointer.
-const CONTEXT_IP: i64 = 56;
 
 /// Builds a file's rows, or returns why there are none. An unreadable entry is skipped: its code becomes a gap.
 pub fn of(bytes: &Bytes) -> Result<UnwindRows, NoRows> {
@@ -315,167 +311,6 @@ fn merged(functions: &[Function], rows: &[u64]) -> Vec<u64> {
         all.shrink_to_fit();
     }
     all
-}
-
-fn rule<'a>(
-    row: &UnwindTableRow<usize, impl UnwindContextStorage<usize>>,
-    frames: &impl UnwindSection<Slice<'a>>,
-    encoding: Encoding,
-    machine: Registers,
-) -> Rule {
-    let read = |at: &UnwindExpression<usize>| Some(Operations::of(at.get(frames).ok()?, encoding));
-    let caller = row.register(machine.ra);
-    if caller == Some(RegisterRule::Undefined) {
-        return Rule::End;
-    }
-    // Rules count each word as eight bytes.
-    let (sp, fp) = (machine.sp, machine.fp);
-    let bytes = |n: i64| n.saturating_mul(8 / machine.word);
-    if let (true, Some(RegisterRule::Expression(at))) = (machine.word == I386.word, &caller) {
-        // Only signal frames have it in another place than on top.
-        let at = read(at).and_then(|said| said.above(sp)).and_then(|at| at.checked_sub(CONTEXT_IP));
-        return at.map_or(Rule::Unsupported, |above| Rule::Signal(bytes(above)));
-    }
-    let cfa = match row.cfa() {
-        CfaRule::RegisterAndOffset { register, offset } if *register == sp => Some(Cfa::Sp(bytes(*offset))),
-        CfaRule::RegisterAndOffset { register, offset } if *register == fp => Some(Cfa::Fp(bytes(*offset))),
-        CfaRule::RegisterAndOffset { register, offset } => {
-            machine.number(*register).map(|register| Cfa::Register(register, bytes(*offset)))
-        }
-        CfaRule::Expression(at) => match read(at) {
-            Some(said) => match said.stub(machine) {
-                Some(from) => return Rule::Stub(from),
-                None => said.cfa(machine),
-            },
-            None => None,
-        },
-    };
-    let at_itself = |at: &_| read(at).is_some_and(|said| said.above(fp) == Some(0));
-    let saved = match row.register(fp) {
-        Some(RegisterRule::Offset(at)) => Saved::At(bytes(at)),
-        Some(RegisterRule::Expression(at)) if at_itself(&at) => Saved::AtItself,
-        _ => Saved::Same,
-    };
-    combined(cfa, saved, caller.map_or(Place::Unset, |caller| Place::of(&caller)), machine)
-}
-
-/// The location of a register's value in the caller.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
-    Unset,
-    Undefined,
-    Same,
-    /// At CFA+n.
-    At(i64),
-    In(u16),
-    Other,
-}
-
-impl Place {
-    fn of(rule: &RegisterRule<usize>) -> Self {
-        match rule {
-            RegisterRule::Undefined => Self::Undefined,
-            RegisterRule::SameValue => Self::Same,
-            RegisterRule::Offset(n) => Self::At(*n),
-            RegisterRule::Register(register) => Self::In(register.0),
-            _ => Self::Other,
-        }
-    }
-}
-
-/// Returns the rule of these locations, if there is one.
-fn combined(cfa: Option<Cfa>, saved: Saved, caller: Place, machine: Registers) -> Rule {
-    let (caller, saved) = match (machine.ra == AARCH64.ra, caller) {
-        (false, Place::At(at)) if at == -machine.word => (Caller::OnTop, saved),
-        (false, Place::In(register)) => match machine.number(Register(register)) {
-            Some(register) => (Caller::In(register), saved),
-            None => return Rule::Unsupported,
-        },
-        (true, Place::Unset | Place::Same) => (Caller::Link, saved),
-        (true, Place::At(at)) => match saved {
-            Saved::At(fp) if fp.checked_add(8) == Some(at) => (Caller::Beside, saved),
-            Saved::Same => (Caller::Alone(at), saved),
-            _ => return Rule::Unsupported,
-        },
-        _ => return Rule::Unsupported,
-    };
-    cfa.map_or(Rule::Unsupported, |cfa| Rule::Frame { cfa, saved, caller })
-}
-
-/// A known operation of an expression.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Said {
-    Register(Register, i64),
-    Memory,
-    Number(u64),
-    Plus,
-    PlusNumber(u64),
-    And,
-    AtLeast,
-    Shifted,
-    Other,
-}
-
-/// An expression's operations, up to a maximum number.
-#[derive(Debug)]
-struct Operations(Vec<Said>);
-
-impl Operations {
-    fn of(expression: Expression<Slice<'_>>, encoding: Encoding) -> Self {
-        const MOST: usize = 10;
-        let mut operations = expression.operations(encoding);
-        let next = || operations.next().unwrap_or(Some(Operation::Nop));
-        let said = std::iter::from_fn(next).take(MOST).map(|operation| match operation {
-            Operation::RegisterOffset { register, offset, .. } => Said::Register(register, offset),
-            Operation::Deref { size, space: false, .. } if size == encoding.address_size => Said::Memory,
-            Operation::UnsignedConstant { value } => Said::Number(value),
-            Operation::PlusConstant { value } => Said::PlusNumber(value),
-            Operation::Plus => Said::Plus,
-            Operation::And => Said::And,
-            Operation::Ge => Said::AtLeast,
-            Operation::Shl => Said::Shifted,
-            _ => Said::Other,
-        });
-        Self(said.collect())
-    }
-
-    /// Returns from which instruction on a PLT stub has pushed a word.
-    /// Linkers write one expression for all stubs: sp + 8 + ((pc & 15) >= N) * 8; with four-byte words, 4 instead of 8.
-    fn stub(&self, machine: Registers) -> Option<u8> {
-        use Said::{And, AtLeast, Number, Plus, Register as At, Shifted};
-        let shift = u64::from(machine.word.trailing_zeros());
-        match *self.0.as_slice() {
-            [At(sp, word), At(pc, 0), Number(15), And, Number(from), AtLeast, Number(by), Shifted, Plus]
-                if (sp, pc, word, by) == (machine.sp, machine.ra, machine.word, shift) =>
-            {
-                u8::try_from(from).ok()
-            }
-            _ => None,
-        }
-    }
-
-    /// Returns the offset from a register, if the expression is only that.
-    fn above(&self, register: Register) -> Option<i64> {
-        match *self.0.as_slice() {
-            [Said::Register(own, n)] if own == register => Some(n),
-            _ => None,
-        }
-    }
-
-    fn cfa(&self, machine: Registers) -> Option<Cfa> {
-        use Said::{Memory, Number, Plus, PlusNumber, Register as At};
-        let (register, n, m) = match *self.0.as_slice() {
-            [At(register, n), Memory] => (register, n, 0),
-            [At(register, n), Memory, PlusNumber(m)] | [At(register, n), Memory, Number(m), Plus] => (register, n, m),
-            _ => return None,
-        };
-        let bytes = |n: i64| n.checked_mul(8 / machine.word);
-        let (n, m) = (bytes(n)?, bytes(i64::try_from(m).ok()?)?);
-        if register == machine.sp {
-            return Some(Cfa::AtSp(n, m));
-        }
-        (register == machine.fp).then_some(Cfa::AtFp(n, m))
-    }
 }
 
 #[cfg(test)]

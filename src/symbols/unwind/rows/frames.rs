@@ -7,8 +7,9 @@ use gimli::{
     UnwindContextStorage, UnwindSection, UnwindTableRow,
 };
 
+use super::rules::rule;
 use super::usual::{self, Entry};
-use super::{Found, Function, MAX_ROWS, NoRows, Registers, rule};
+use super::{Found, Function, MAX_ROWS, NoRows, Registers};
 use crate::kernel::walk::rule::Rule;
 use crate::symbols::elf::bounds::each_function;
 use crate::symbols::elf::section::Slice;

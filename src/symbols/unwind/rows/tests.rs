@@ -2,11 +2,15 @@
 
 use std::path::PathBuf;
 
-use gimli::{CieOrFde, Evaluation, EvaluationResult, Location, UnwindContext, Value};
+use gimli::{
+    CfaRule, CieOrFde, Encoding, Evaluation, EvaluationResult, Expression, Location, RegisterRule, UnwindContext,
+    UnwindSection, UnwindTableRow, Value,
+};
 use object::{Architecture, Object};
 use proptest::prelude::*;
 
 use super::*;
+use crate::kernel::walk::rule::{Caller, Cfa, Saved};
 use crate::symbols::elf::section::Section;
 use crate::symbols::trust::find_file::tests::{SPIN, map};
 

@@ -7,7 +7,8 @@ use gimli::{
 };
 use rustc_hash::FxHashMap;
 
-use super::{Place, Registers, combined};
+use super::Registers;
+use super::rules::{Place, combined};
 use crate::kernel::walk::rule::{Cfa, Rule, Saved};
 use crate::symbols::elf::section::Slice;
 

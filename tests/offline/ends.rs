@@ -5,7 +5,7 @@ use perfprof_tui::record::Record;
 use perfprof_tui::record::kinds::TaskRecord;
 
 use crate::common::scenes::MS;
-use crate::common::stage::{Stage, number, rows};
+use crate::common::stage::{number, rows};
 use crate::waits::{
     BROKEN, CHILD_ENDS, CLIENT, EACH_OTHER, HARDIRQ, LOCK, SERVER, TIMER, Thread, UNLOCK, WORK, WORKER, ended, of,
     sleeps, stage, text, wakes,

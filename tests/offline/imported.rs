@@ -154,7 +154,7 @@ fn exports_are_read_again() {
     }
 }
 
-/// What a sum stands for was lost on the way to pprof and Firefox: the number of samples, the duration, fractions.
+/// The number of samples of a sum, its duration and its fractions were lost on the way to pprof and Firefox.
 #[test]
 fn exports_have_the_figures_of_sums() {
     let dir = tempfile::tempdir().expect("dir");

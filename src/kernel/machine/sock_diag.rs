@@ -197,7 +197,7 @@ mod tests {
         };
         assert_eq!(usize::try_from(sent), Ok(message.len()));
         let (mut buffer, mut ignored) = (vec![0; 1 << 13], 0);
-        // Sockets may end meanwhile, of which the kernel sends messages.
+        // The kernel also sends messages about sockets that end meanwhile.
         loop {
             match receive(&subscription, &mut buffer) {
                 Ok(Some(len)) => assert!(!buffer[..len].windows(COOKIE.len()).any(|part| part == COOKIE)),

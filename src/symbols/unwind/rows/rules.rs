@@ -53,12 +53,12 @@ pub(super) fn rule<'a>(
         Some(RegisterRule::Expression(at)) if at_itself(&at) => Saved::AtItself,
         _ => Saved::Same,
     };
-    combined(cfa, saved, caller.map_or(Place::Unset, |caller| Place::of(&caller)), machine)
+    combined(cfa, saved, caller.map_or(SavedPlace::Unset, |caller| SavedPlace::of(&caller)), machine)
 }
 
 /// The location of a register's value in the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum SavedPlace {
     Unset,
     Undefined,
     Same,
@@ -68,7 +68,7 @@ pub(super) enum Place {
     Other,
 }
 
-impl Place {
+impl SavedPlace {
     fn of(rule: &RegisterRule<usize>) -> Self {
         match rule {
             RegisterRule::Undefined => Self::Undefined,
@@ -81,15 +81,15 @@ impl Place {
 }
 
 /// Returns the rule of these locations, if there is one.
-pub(super) fn combined(cfa: Option<Cfa>, saved: Saved, caller: Place, machine: Registers) -> Rule {
+pub(super) fn combined(cfa: Option<Cfa>, saved: Saved, caller: SavedPlace, machine: Registers) -> Rule {
     let (caller, saved) = match (machine.ra == AARCH64.ra, caller) {
-        (false, Place::At(at)) if at == -machine.word => (Caller::OnTop, saved),
-        (false, Place::In(register)) => match machine.number(Register(register)) {
+        (false, SavedPlace::At(at)) if at == -machine.word => (Caller::OnTop, saved),
+        (false, SavedPlace::In(register)) => match machine.number(Register(register)) {
             Some(register) => (Caller::In(register), saved),
             None => return Rule::Unsupported,
         },
-        (true, Place::Unset | Place::Same) => (Caller::Link, saved),
-        (true, Place::At(at)) => match saved {
+        (true, SavedPlace::Unset | SavedPlace::Same) => (Caller::Link, saved),
+        (true, SavedPlace::At(at)) => match saved {
             Saved::At(fp) if fp.checked_add(8) == Some(at) => (Caller::Beside, saved),
             Saved::Same => (Caller::Alone(at), saved),
             _ => return Rule::Unsupported,

@@ -8,7 +8,7 @@ use gimli::{
 use rustc_hash::FxHashMap;
 
 use super::Registers;
-use super::rules::{Place, combined};
+use super::rules::{SavedPlace, combined};
 use crate::kernel::walk::rule::{Cfa, Rule, Saved};
 use crate::symbols::elf::section::Slice;
 
@@ -44,8 +44,8 @@ struct Head {
 struct State {
     base: u16,
     offset: i64,
-    fp: Place,
-    caller: Place,
+    fp: SavedPlace,
+    caller: SavedPlace,
 }
 
 /// Calls `each` for every readable function of a section. `false` if gimli must read the whole section.
@@ -113,13 +113,13 @@ impl Head {
         }
         let (code_factor, data_factor) = (cie.code_alignment_factor(), cie.data_alignment_factor());
         let mut first = None;
-        let (mut fp, mut caller) = (Place::Unset, Place::Unset);
+        let (mut fp, mut caller) = (SavedPlace::Unset, SavedPlace::Unset);
         let mut instructions = cie.instructions(frames, bases);
         while let Some(one) = instructions.next().ok()? {
             match one {
                 Instruction::DefCfa { register, offset } => first = Some((register.0, offset as i64)),
                 Instruction::Offset { register, factored_offset } => {
-                    let at = Place::At((factored_offset as i64).wrapping_mul(data_factor));
+                    let at = SavedPlace::At((factored_offset as i64).wrapping_mul(data_factor));
                     if register == machine.fp {
                         fp = at;
                     } else if register == machine.ra {
@@ -179,7 +179,7 @@ impl<'a, 'h> UsualFunction<'a, 'h> {
                 (_, 0x04) => u32::from_le_bytes(code.array()?).into(),
                 (2, _) => {
                     let n = code.number()? as i64;
-                    state.set(low, Place::At(n.wrapping_mul(factor)), machine);
+                    state.set(low, SavedPlace::At(n.wrapping_mul(factor)), machine);
                     continue;
                 }
                 (3, _) => {
@@ -190,7 +190,7 @@ impl<'a, 'h> UsualFunction<'a, 'h> {
                 (_, 0x00) => continue,
                 (_, 0x05) => {
                     let (register, n) = (code.number()?, code.number()? as i64);
-                    state.set(register, Place::At(n.wrapping_mul(factor)), machine);
+                    state.set(register, SavedPlace::At(n.wrapping_mul(factor)), machine);
                     continue;
                 }
                 (_, 0x06) => {
@@ -198,16 +198,16 @@ impl<'a, 'h> UsualFunction<'a, 'h> {
                     continue;
                 }
                 (_, 0x07) => {
-                    state.set(code.number()?, Place::Undefined, machine);
+                    state.set(code.number()?, SavedPlace::Undefined, machine);
                     continue;
                 }
                 (_, 0x08) => {
-                    state.set(code.number()?, Place::Same, machine);
+                    state.set(code.number()?, SavedPlace::Same, machine);
                     continue;
                 }
                 (_, 0x09) => {
                     let (register, other) = (code.number()?, u16::try_from(code.number()?).ok()?);
-                    state.set(register, Place::In(other), machine);
+                    state.set(register, SavedPlace::In(other), machine);
                     continue;
                 }
                 (_, 0x0a) => {
@@ -256,7 +256,7 @@ impl<'a, 'h> UsualFunction<'a, 'h> {
 }
 
 impl State {
-    fn set(&mut self, register: u64, place: Place, machine: Registers) {
+    fn set(&mut self, register: u64, place: SavedPlace, machine: Registers) {
         if register == u64::from(machine.fp.0) {
             self.fp = place;
         } else if register == u64::from(machine.ra.0) {
@@ -277,7 +277,7 @@ impl State {
     }
 
     fn rule(&self, machine: Registers) -> Rule {
-        if self.caller == Place::Undefined {
+        if self.caller == SavedPlace::Undefined {
             return Rule::End;
         }
         let cfa = match self.base {
@@ -286,7 +286,7 @@ impl State {
             base => u8::try_from(base).ok().map(|base| Cfa::Register(base, self.offset)),
         };
         let saved = match self.fp {
-            Place::At(n) => Saved::At(n),
+            SavedPlace::At(n) => Saved::At(n),
             _ => Saved::Same,
         };
         combined(cfa, saved, self.caller, machine)

@@ -94,8 +94,8 @@ pub(crate) enum WaitClass {
     /// One of the two above, of a thread that serves no request while other threads of its program do. `of` does not
     /// return it: the other waits of the program determine it.
     Outside,
-    /// The thread waited for the end of another thread, or of another process. The time is what that one did, whose own
-    /// waits have their classes.
+    /// The thread waited for the end of another thread, or of another process. That one's own waits in this time have
+    /// their own classes.
     ThreadEnd,
     ProcessEnd,
     /// The thread had no work.

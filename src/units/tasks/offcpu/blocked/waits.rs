@@ -401,7 +401,7 @@ mod tests {
         assert_eq!((under_way.ns, under_way.is_before), (400, true));
     }
 
-    /// A join that began before the measurement, of which /proc shows only the system call.
+    /// A join that began before the measurement: /proc shows only its system call.
     #[test]
     fn an_older_wait_that_an_end_ends_has_its_class() {
         let (session, profile, look) = (Session::new(Origin::Recorded), Profile::default(), ViewState::default());

@@ -40,6 +40,9 @@ pub struct PeriodMeaning {
 }
 
 impl EventUnit {
+    /// The maximum number of decimals of counts; those of all writers are fewer.
+    pub(crate) const MOST_DECIMALS: u8 = 12;
+
     pub(crate) fn is_time(self) -> bool {
         self == Self::Nanoseconds
     }

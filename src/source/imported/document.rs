@@ -25,7 +25,11 @@ pub(super) fn read(bytes: &[u8]) -> Result<ImportedProfile, ImportError> {
     let members = members(bytes);
     let has = |name: &str| members.contains(&name.as_bytes());
     if has("profiles") && has("shared") {
-        return speedscope::check(parse(bytes)?).and_then(|()| speedscope::read(parse(bytes)?));
+        return match parse(bytes) {
+            Ok(file) => speedscope::read(file),
+            // Profiles of unknown types may have the same members with other contents.
+            Err(error) => Err(parse(bytes).ok().and_then(speedscope::refusal).unwrap_or(error)),
+        };
     }
     if has("threads") && has("meta") {
         // Profiles that Firefox did not process have other members, too.

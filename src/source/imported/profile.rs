@@ -27,8 +27,6 @@ pub(super) const MOST_TEXT: usize = 4096;
 /// The bytes of distinct frames, stacks, threads and samples, and the frames of all stacks together.
 const MOST_HELD: usize = 1 << 30;
 const MOST_STEPS: u64 = 1 << 29;
-/// The decimals of counts in exports of this program.
-const MOST_DECIMALS: usize = 12;
 /// A process or thread number that the file lacks.
 pub(super) const NO_ID: i32 = -1;
 
@@ -287,7 +285,9 @@ pub(super) fn unit_of(name: &str) -> (EventUnit, u64) {
         // As this program exports decimal counts.
         name => {
             let zeros = name.strip_prefix("count/1").filter(|zeros| zeros.bytes().all(|byte| byte == b'0'));
-            (zeros.map_or(EventUnit::Count, |zeros| EventUnit::Decimal(zeros.len().min(MOST_DECIMALS) as u8)), 1)
+            let decimals = zeros.and_then(|zeros| u8::try_from(zeros.len()).ok());
+            let known = decimals.filter(|decimals| *decimals <= EventUnit::MOST_DECIMALS);
+            (known.map_or(EventUnit::Count, EventUnit::Decimal), 1)
         }
     }
 }

@@ -112,11 +112,10 @@ fn unknown_types<'a>(kinds: impl Iterator<Item = Option<&'a str>>) -> (String, u
     (names.join(", "), n)
 }
 
-/// Refuses files in which all profiles are of unknown types.
-pub(super) fn check(file: SpeedscopeTypes) -> Result<(), ImportError> {
+/// Returns an error if all profiles of a file are of unknown types.
+pub(super) fn refusal(file: SpeedscopeTypes) -> Option<ImportError> {
     let (names, n) = unknown_types(file.profiles.iter().map(|profile| profile.kind.as_deref()));
-    let all_are_unknown = n > 0 && n == file.profiles.len();
-    if all_are_unknown { Err(ImportError::UnknownTypes(names)) } else { Ok(()) }
+    (n > 0 && n == file.profiles.len()).then_some(ImportError::UnknownTypes(names))
 }
 
 pub(super) fn read(mut file: SpeedscopeFile) -> Result<ImportedProfile, ImportError> {
@@ -127,6 +126,9 @@ pub(super) fn read(mut file: SpeedscopeFile) -> Result<ImportedProfile, ImportEr
         }
     }
     let (names, n) = unknown_types(file.profiles.iter().map(|profile| profile.kind.as_deref()));
+    if n > 0 && n == file.profiles.len() {
+        return Err(ImportError::UnknownTypes(names));
+    }
     if n > 0 {
         let profiles = counted(n as u64, "profile");
         out.notes

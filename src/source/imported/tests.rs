@@ -6,6 +6,7 @@ use prost::Message;
 
 use super::messages::{Function, Label, Line, Location, Mapping, Profile, Sample, ValueType};
 use super::*;
+use crate::perfdata::EventUnit;
 use crate::source::NamedFrame;
 
 /// A sample as text: thread, event, stack from the root on, and period.
@@ -321,6 +322,19 @@ fn speedscopes_unknown_types_are_named() {
     let none = file(&[of("graph"), of(&"x".repeat(50))].join(","));
     let names = format!("graph, {}", "x".repeat(40));
     assert!(matches!(open(none.as_bytes()), Err(ImportError::UnknownTypes(found)) if found == names));
+    // Members of the same names may be something else.
+    let other = |kind: &str| open(file(&format!(r#"{{"type":"{kind}","samples":{{}}}}"#)).as_bytes());
+    assert!(matches!(other("graph"), Err(ImportError::UnknownTypes(found)) if found == "graph"));
+    assert!(matches!(other("sampled"), Err(ImportError::Json(_))));
+}
+
+#[test]
+fn decimals_of_counts_are_read_from_the_unit() {
+    let unit = |name: &str| super::profile::unit_of(name).0;
+    assert_eq!(unit("count/1000"), EventUnit::Decimal(3));
+    let zeros = |n| format!("count/1{}", "0".repeat(n));
+    assert_eq!([12, 13, 300].map(|n| unit(&zeros(n))), [EventUnit::Decimal(12), EventUnit::Count, EventUnit::Count]);
+    assert_eq!(["count/2000", "count/1k", "count"].map(unit), [EventUnit::Count; 3]);
 }
 
 const FIREFOX: &str = r#"{"meta":{"preprocessedProfileVersion":49,"interval":1,"product":"app"},"libs":[{"path":"/lib/x.so","name":"x.so"}],"threads":[

@@ -7,10 +7,8 @@ use std::str::FromStr;
 use rustc_hash::FxHashSet;
 
 use crate::kernel::attr::sample;
-use crate::perfdata::EventDesc;
+use crate::perfdata::{EventDesc, EventUnit};
 
-/// The maximum number of decimals; those of all writers are fewer.
-const MOST_DECIMALS: u8 = 12;
 /// The maximum number of significant digits of a count; further ones only affect its magnitude.
 const MOST_DIGITS: u32 = 36;
 /// The maximum sum of known counts when the decimals are chosen; the rest of the range is for later counts.
@@ -171,7 +169,8 @@ impl CountForm {
             (false, false) => &[tally.one, tally.last],
         };
         let sum: f64 = counts.iter().map(|(_, sum)| sum).sum();
-        let mut decimals = counts.iter().map(|(decimals, _)| *decimals).max().unwrap_or(0).min(MOST_DECIMALS);
+        let mut decimals =
+            counts.iter().map(|(decimals, _)| *decimals).max().unwrap_or(0).min(EventUnit::MOST_DECIMALS);
         while decimals > 0 && sum * 10f64.powi(decimals.into()) > MOST_SUM {
             decimals -= 1;
         }

@@ -112,6 +112,7 @@ mod tests {
         ends.end_measuring();
         assert!(ends.take_signal().is_none() && ends.is_stopped() && ends.given_up().is_none());
     }
+
     /// On a busy machine, a process may lose the CPU between its handler and what waits for signals.
     #[test]
     fn a_signal_before_anything_waits_for_signals_is_not_lost() {

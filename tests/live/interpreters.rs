@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 use crate::common::process::{Running, with_time};
 use crate::common::{allowed, installed, program, run, skipped};
 
-/// Below `outer`, C code of the interpreter calls back. A program ends after 2.5 s of CPU time, so that the number of
-/// samples does not depend on the load. The mode `made` compiles functions that are called once and
+/// Below `outer`, C code of the interpreter calls back. A program ends after some CPU time, so that the number of samples
+/// does not depend on the load. The mode `made` compiles functions that are called once and
 /// dropped, whose memory is used again.
 const CHAIN: &str = r#"
 import os, random, sys, time
@@ -47,7 +47,7 @@ def made():
     space[f'outer_{i}']()
 
 mode = globals()[sys.argv[1]]
-while sum(os.times()[:4]) < 2.5:
+while sum(os.times()[:4]) < float(sys.argv[2]):
     mode()
 "#;
 
@@ -71,11 +71,12 @@ fn stage() -> Option<Stage> {
 }
 
 impl Stage {
-    fn record(&self, mode: &str, more: &[&str]) -> PathBuf {
+    fn record(&self, mode: &str, seconds: u32, more: &[&str]) -> PathBuf {
         let file = self.dir.path().join(format!("{mode}.data"));
         let mut record = program();
         record.args(["record", "-q", "-e", "cpu-clock", "-F", "499", "-o"]).arg(&file).args(more).arg("--");
-        run(self.at_home(&mut record).arg("python3").arg(self.dir.path().join("chain.py")).arg(mode));
+        let record = self.at_home(&mut record).arg("python3").arg(self.dir.path().join("chain.py"));
+        run(record.args([mode, &seconds.to_string()]));
         file
     }
 
@@ -115,6 +116,15 @@ fn share(stacks: &[Vec<String>], is_it: impl Fn(&[String]) -> bool) -> f64 {
     stacks.iter().filter(|stack| is_it(stack)).count() as f64 / stacks.len() as f64
 }
 
+/// CPU seconds of a program: the first of these suffice, unless a busy machine finds its interpreter late.
+const SECONDS: &[u32] = &[3, 12, 48];
+
+/// Fails if these stacks are too few, or too few of them have one of the chains.
+fn nearly_all(stacks: &[Vec<String>], least: f64, is_it: impl Fn(&[String]) -> bool) -> Result<(), String> {
+    let share = share(stacks, is_it);
+    if stacks.len() > 100 && share > least { Ok(()) } else { Err(format!("{share} of {}", stacks.len())) }
+}
+
 /// The program in the kernel writes each name once, also before the events begin, when nothing reads it.
 #[test]
 fn functions_that_ran_before_a_unit_have_names() {
@@ -136,45 +146,48 @@ fn functions_that_ran_before_a_unit_have_names() {
 #[test]
 fn functions_of_python_are_in_order_and_perf_has_the_same_names() {
     let Some(stage) = stage() else { return };
-    let file = stage.record("outer", &[]);
-    let later = stage.later(&file);
     let chain = ["spin", "leaf", "Shop.middle", "outer", "<module>"];
     // Before 3.11, functions have no qualified names.
     let is_it = |stack: &[String]| {
         let same = |(own, name): (&String, &&str)| own == name || name.rsplit('.').next() == Some(own);
         stack.len() == chain.len() && stack.iter().zip(&chain).all(same)
     };
-    assert!(later.len() > 100 && share(&later, is_it) > 0.9, "{} of {}", share(&later, is_it), later.len());
-    assert_eq!(stage.stacks(Command::new("perf"), &file), stage.stacks(program(), &file));
-    let without = stage.record("outer", &["--interp", "off"]);
+    with_time(SECONDS, |seconds| {
+        let file = stage.record("outer", seconds, &[]);
+        assert_eq!(stage.stacks(Command::new("perf"), &file), stage.stacks(program(), &file));
+        nearly_all(&stage.later(&file), 0.9, is_it)
+    });
+    let without = stage.record("outer", SECONDS[0], &["--interp", "off"]);
     assert_eq!(share(&stage.stacks(program(), &without), <[String]>::is_empty), 1.0);
 }
 
 #[test]
 fn forked_children_have_functions_of_python_at_once() {
     let Some(stage) = stage() else { return };
-    let later = stage.later(&stage.record("fork", &[]));
     let chain = ["spin", "child", "fork", "<module>"];
-    let share = share(&later, |stack| stack.iter().zip(&chain).all(|(own, name)| own == name) && stack.len() == 4);
-    assert!(later.len() > 100 && share > 0.8, "{share} of {}", later.len());
+    with_time(SECONDS, |seconds| {
+        nearly_all(&stage.later(&stage.record("fork", seconds, &[])), 0.8, |stack| stack == chain)
+    });
 }
 
 #[test]
 fn functions_that_are_dropped_at_once_have_no_wrong_names() {
     let Some(stage) = stage() else { return };
-    let later = stage.later(&stage.record("made", &[]));
     let of = |stack: &[String], kind: &str| stack.iter().find_map(|name| name.strip_prefix(kind).map(str::to_owned));
-    let pairs: Vec<_> = later.iter().filter_map(|s| of(s, "inner_").zip(of(s, "outer_"))).collect();
-    assert!(pairs.len() > 100, "{}", pairs.len());
-    assert_eq!(pairs.iter().find(|(inner, outer)| inner != outer), None);
     let known = ["spin", "made", "<module>", "(name not read)"];
     let is_known = |name: &String| {
         known.contains(&&**name)
             || [name.strip_prefix("inner_"), name.strip_prefix("outer_")].iter().any(Option::is_some)
     };
-    // The compiler and the import system have functions of their own files.
-    let other = later.iter().flatten().find(|name| !is_known(name) && !name.contains('('));
-    assert_eq!(other, None);
+    with_time(SECONDS, |seconds| {
+        let later = stage.later(&stage.record("made", seconds, &[]));
+        let pairs: Vec<_> = later.iter().filter_map(|s| of(s, "inner_").zip(of(s, "outer_"))).collect();
+        assert_eq!(pairs.iter().find(|(inner, outer)| inner != outer), None);
+        // The compiler and the import system have functions of their own files.
+        let other = later.iter().flatten().find(|name| !is_known(name) && !name.contains('('));
+        assert_eq!(other, None);
+        if pairs.len() > 100 { Ok(()) } else { Err(pairs.len().to_string()) }
+    });
 }
 
 /// Two lines of a function burn 70 and 30 percent of its time, a third one calls C code.
@@ -312,44 +325,44 @@ function consume() { foreach (produce() as $one); }
 function outer() { (new Shop)->sorted(); consume(); }
 function used() { $all = getrusage(); return $all['ru_utime.tv_sec'] + $all['ru_utime.tv_usec'] / 1e6; }
 // CPU time: a busy machine gives it late.
-while (used() < 2) outer();
+while (used() < $argv[1]) outer();
 "#;
 
-/// Records a script, and returns its functions in the later half of the samples, the innermost first, in order of time.
-/// Interpreters have the names of their languages.
-fn later_half(interpreter: &str, name: &str, script: &str) -> Option<Vec<Vec<String>>> {
+/// Records a script, and checks its functions in the later half of the samples, the innermost first, in order of time. If
+/// they are too few, the script runs longer. Interpreters have the names of their languages.
+fn later_half(interpreter: &str, name: &str, script: &str, check: impl Fn(&[Vec<String>]) -> Result<(), String>) {
     if !cfg!(target_arch = "x86_64") || !allowed() || !installed(interpreter) || !installed("perf") {
-        return None;
+        return;
     }
     let stage = Stage { dir: tempfile::tempdir().expect("a directory") };
     let (path, file) = (stage.dir.path().join(name), stage.dir.path().join("script.data"));
     std::fs::write(&path, script).expect("written");
-    let mut record = program();
-    record.args(["record", "-q", "-e", "cpu-clock", "-F", "499", "-o"]).arg(&file).args(["--", interpreter]).arg(path);
-    run(stage.at_home(&mut record));
-    let dso = format!("[{interpreter}]");
-    let mut stacks = stage.frames(program(), &file, &dso);
-    assert_eq!(stage.frames(Command::new("perf"), &file, &dso), stacks);
-    let later = stacks.split_off(stacks.len() / 2);
-    assert!(later.len() > 100, "{}", later.len());
-    Some(later)
+    with_time(SECONDS, |seconds| {
+        let mut record = program();
+        record.args(["record", "-q", "-e", "cpu-clock", "-F", "499", "-o"]).arg(&file).args(["--", interpreter]);
+        run(stage.at_home(&mut record).arg(&path).arg(seconds.to_string()));
+        let dso = format!("[{interpreter}]");
+        let mut stacks = stage.frames(program(), &file, &dso);
+        assert_eq!(stage.frames(Command::new("perf"), &file, &dso), stacks);
+        check(&stacks.split_off(stacks.len() / 2))
+    });
 }
 
 #[test]
 fn functions_of_php_are_in_order_and_perf_has_the_same_names() {
-    let Some(later) = later_half("php", "chain.php", PHP) else { return };
     // The clock is a function in C.
     let is_own = |name: &&String| *name != "hrtime";
     let chains = [
         &["spin", "Shop::compare", "usort", "Shop::sorted", "outer", "{main}"][..],
         &["spin", "produce", "consume", "outer", "{main}"],
     ];
-    for chain in chains {
-        let share = share(&later, |stack| stack.iter().filter(is_own).eq(chain.iter()));
-        assert!(later.len() > 100 && share > 0.3, "{chain:?}: {share} of {}", later.len());
-    }
-    let share = share(&later, |stack| chains.iter().any(|chain| stack.iter().filter(is_own).eq(chain.iter())));
-    assert!(share > 0.9, "{share}");
+    let has = |stack: &[String], chain: &[&str]| stack.iter().filter(is_own).eq(chain.iter());
+    later_half("php", "chain.php", PHP, |later| {
+        for chain in chains {
+            nearly_all(later, 0.3, |stack| has(stack, chain)).map_err(|share| format!("{chain:?}: {share}"))?;
+        }
+        nearly_all(later, 0.9, |stack| chains.iter().any(|chain| has(stack, chain)))
+    });
 }
 
 /// Two lines of a function burn 70 and 30 percent of its time; the interpreter does not write where it is in these.
@@ -409,27 +422,28 @@ def outer
   Shop.new.sorted
   Fiber.new { spin(0.002) }.resume
 end
-outer while now < 2
+outer while now < ARGV[0].to_i
 "#;
 
 #[test]
 fn functions_of_ruby_are_in_order_and_perf_has_the_same_names() {
-    let Some(later) = later_half("ruby", "chain.rb", RUBY) else { return };
     // The clock is a method in C.
     let is_own = |name: &&String| !["clock_gettime", "now"].contains(&&***name);
     let chains =
         [&["spin", "compare", "block in sorted", "sort", "sorted", "outer", "<main>"][..], &["spin", "block in outer"]];
-    for chain in chains {
-        let share = share(&later, |stack| stack.iter().filter(is_own).eq(chain.iter()));
-        assert!(later.len() > 100 && share > 0.2, "{chain:?}: {share} of {}", later.len());
-    }
-    let share = share(&later, |stack| chains.iter().any(|chain| stack.iter().filter(is_own).eq(chain.iter())));
-    assert!(share > 0.9, "{share}");
-    assert!(later.iter().any(|stack| stack.first().is_some_and(|leaf| leaf == "clock_gettime")));
+    let has = |stack: &[String], chain: &[&str]| stack.iter().filter(is_own).eq(chain.iter());
     // No other name is wrong: these are the script's, and those of methods in C that it calls.
     let known = ["now", "sort", "clock_gettime", "new", "initialize", "resume", "<=>", "<", "+", "(name not read)"];
     let is_known = |name: &&String| known.contains(&&***name) || chains.concat().contains(&&***name);
-    assert_eq!(later.iter().flatten().find(|name| !is_known(name)), None);
+    later_half("ruby", "chain.rb", RUBY, |later| {
+        assert_eq!(later.iter().flatten().find(|name| !is_known(name)), None);
+        for chain in chains {
+            nearly_all(later, 0.2, |stack| has(stack, chain)).map_err(|share| format!("{chain:?}: {share}"))?;
+        }
+        nearly_all(later, 0.9, |stack| chains.iter().any(|chain| has(stack, chain)))?;
+        let in_clock = |stack: &Vec<String>| stack.first().is_some_and(|leaf| leaf == "clock_gettime");
+        if later.iter().any(in_clock) { Ok(()) } else { Err("no sample in the clock".to_owned()) }
+    });
 }
 
 /// Below `outer`, C code of Perl calls back: the comparison of a sort.
@@ -438,13 +452,13 @@ sub spin { my $end = (times)[0] + shift; while ((times)[0] < $end) { my $x = 0; 
 package Shop { sub compare { main::spin(0.01); $a <=> $b } sub sorted { my @list = sort compare 5, 2, 8; } }
 my $closure = sub { spin(0.02); 1 };
 sub outer { Shop::sorted(); $closure->(); 1 }
-outer() while (times)[0] < 2;
+outer() while (times)[0] < $ARGV[0];
 "#;
 
 /// Subroutines of 100 packages, which are dropped as soon as they have returned.
 const DROPPED: &str = r#"
 sub spin { my $x = 0; $x += $_ for 0 .. 5000; 1 }
-while ((times)[0] < 2) {
+while ((times)[0] < $ARGV[0]) {
     my $i = int rand 100;
     my $inner = eval "package P$i; sub { main::spin(); 1 }" or die $@;
     my $outer = eval "package P$i; sub { \$inner->(); 1 }" or die $@;
@@ -454,35 +468,35 @@ while ((times)[0] < 2) {
 
 #[test]
 fn functions_of_perl_are_in_order_and_perf_has_the_same_names() {
-    let Some(later) = later_half("perl", "chain.pl", PERL) else { return };
     let chains = [
         &["main::spin", "Shop::compare", "Shop::sorted", "main::outer"][..],
         &["main::spin", "main::__ANON__", "main::outer"],
     ];
-    for chain in chains {
-        let share = share(&later, |stack| stack == chain);
-        assert!(share > 0.2, "{chain:?}: {share}");
-    }
-    let share = share(&later, |stack| chains.iter().any(|chain| stack == *chain));
-    assert!(share > 0.9, "{share}");
+    later_half("perl", "chain.pl", PERL, |later| {
+        for chain in chains {
+            nearly_all(later, 0.2, |stack| stack == chain).map_err(|share| format!("{chain:?}: {share}"))?;
+        }
+        nearly_all(later, 0.9, |stack| chains.iter().any(|chain| stack == *chain))
+    });
 }
 
 #[test]
 fn subroutines_of_perl_that_are_dropped_at_once_have_no_wrong_names() {
-    let Some(later) = later_half("perl", "chain.pl", DROPPED) else { return };
     let is_known = |name: &str| {
         let number = name.strip_suffix("::__ANON__ (eval)").and_then(|package| package.strip_prefix('P'));
         number.and_then(|number| number.parse().ok()).is_some_and(|number: u8| number < 100)
     };
-    let mut whole = 0;
-    for stack in &later {
-        let own: Vec<_> = stack.iter().skip_while(|name| *name == "main::spin").collect();
-        assert!(own.iter().all(|name| is_known(name)), "{stack:?}");
-        match own[..] {
-            [] | [_] => {}
-            [inner, outer] if inner == outer => whole += 1,
-            _ => panic!("{stack:?}"),
+    later_half("perl", "chain.pl", DROPPED, |later| {
+        let mut whole = 0;
+        for stack in later {
+            let own: Vec<_> = stack.iter().skip_while(|name| *name == "main::spin").collect();
+            assert!(own.iter().all(|name| is_known(name)), "{stack:?}");
+            match own[..] {
+                [] | [_] => {}
+                [inner, outer] if inner == outer => whole += 1,
+                _ => panic!("{stack:?}"),
+            }
         }
-    }
-    assert!(whole > 100, "{whole}");
+        if whole > 100 { Ok(()) } else { Err(whole.to_string()) }
+    });
 }

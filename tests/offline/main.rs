@@ -26,6 +26,7 @@ mod judges;
 mod latency;
 mod listed;
 mod locks;
+mod machines;
 mod mcp;
 mod names;
 mod pairing;

@@ -422,7 +422,8 @@ def outer
   Shop.new.sorted
   Fiber.new { spin(0.002) }.resume
 end
-outer while now < ARGV[0].to_i
+limit = ARGV[0].to_i
+outer while now < limit
 "#;
 
 #[test]

@@ -3,6 +3,10 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
+use serde::Serialize;
+use serde_json::Serializer;
+use serde_json::ser::Formatter;
+
 use fxprof_processed_profile::{
     CategoryColor, CategoryHandle, CpuDelta, Frame, FrameFlags, FrameInfo, Profile, ReferenceTimestamp,
     SamplingInterval, StackHandle, ThreadHandle, Timestamp, WeightType,
@@ -104,12 +108,11 @@ fn write(input: &ExportInput<'_>, out: &mut dyn Write) -> io::Result<()> {
         stacks: HashMap::new(),
     };
     let mut before: HashMap<ThreadHandle, u64> = HashMap::new();
-    let mut carried: HashMap<ThreadHandle, u64> = HashMap::new();
     let unit = data.unit(input.event);
     let are_durations = unit.is_time() && data.profile.has_durations(input.event as u16);
     let count = data.meaning(input.event).count;
-    // Weights are integers: milliseconds, or the decimal counts of a text recording without their point.
-    let weights = match (unit, count) {
+    // Milliseconds, bytes, or counts as in the file.
+    let kind_of_weights = match (unit, count) {
         (EventUnit::Nanoseconds, SampleCount::Unknown) => Some((WeightType::TracingMs, 1_000_000)),
         (EventUnit::Nanoseconds, _) if are_durations => Some((WeightType::TracingMs, 1_000_000)),
         (EventUnit::Bytes, _) => Some((WeightType::Bytes, 1)),
@@ -118,6 +121,7 @@ fn write(input: &ExportInput<'_>, out: &mut dyn Write) -> io::Result<()> {
         (EventUnit::Count, SampleCount::Unknown) => Some((WeightType::Samples, 1)),
         (EventUnit::Count | EventUnit::Nanoseconds, SampleCount::One) => None,
     };
+    let mut weights = WeightTable::default();
     samples(data, input.filter.clone(), |row| {
         if usize::from(row.event) != input.event {
             return;
@@ -133,17 +137,83 @@ fn write(input: &ExportInput<'_>, out: &mut dyn Write) -> io::Result<()> {
             _ if unit.is_time() => row.period,
             hz => 1_000_000_000u64.checked_div(hz).unwrap_or(0),
         };
-        let weight = weights.as_ref().map_or(1, |(kind, one)| {
-            // The remainder of a sample is carried over to the thread's next one.
-            let left = carried.entry(thread).or_default();
-            let sum = left.saturating_add(row.period);
-            *left = sum % one;
+        let weight = kind_of_weights.as_ref().map_or(1, |(kind, one)| {
             b.out.set_thread_samples_weight_type(thread, kind.clone());
-            i32::try_from(sum / one).unwrap_or(i32::MAX)
+            weights.add(row.period, *one)
         });
         let cpu = CpuDelta::from_nanos(since.min(ran));
         b.out.add_sample(thread, Timestamp::from_nanos_since_reference(time), stack, cpu, weight);
     });
-    serde_json::to_writer(&mut *out, &b.out)?;
+    b.out.serialize(&mut Serializer::with_formatter(&mut *out, WeightFormatter::new(&weights)))?;
     out.flush()
+}
+
+/// The weights of all samples. The crate has integers of 32 bits for them: it gets the numbers of weights instead.
+#[derive(Default)]
+struct WeightTable {
+    periods: Vec<u64>,
+    /// The period of the weight 1.
+    one: u64,
+}
+
+impl WeightTable {
+    /// Adds a weight; returns its number.
+    fn add(&mut self, period: u64, one: u64) -> i32 {
+        self.one = one.max(1);
+        self.periods.push(period);
+        i32::try_from(self.periods.len() - 1).unwrap_or(i32::MAX)
+    }
+
+    /// Returns a numbered weight as JSON.
+    fn text(&self, number: i32) -> Option<String> {
+        let period = *self.periods.get(usize::try_from(number).ok()?)?;
+        let whole = period.is_multiple_of(self.one).then(|| (period / self.one).to_string());
+        Some(whole.unwrap_or_else(|| (period as f64 / self.one as f64).to_string()))
+    }
+}
+
+/// Writes JSON without blanks, and the weights of samples in the place of their numbers.
+struct WeightFormatter<'a> {
+    weights: &'a WeightTable,
+    in_key: bool,
+    is_of_weights: bool,
+    in_weights: bool,
+}
+
+impl<'a> WeightFormatter<'a> {
+    fn new(weights: &'a WeightTable) -> Self {
+        Self { weights, in_key: false, is_of_weights: false, in_weights: false }
+    }
+}
+
+impl Formatter for WeightFormatter<'_> {
+    fn begin_object_key<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
+        (self.in_key, self.is_of_weights) = (true, false);
+        if first { Ok(()) } else { out.write_all(b",") }
+    }
+
+    fn end_object_key<W: ?Sized + Write>(&mut self, _: &mut W) -> io::Result<()> {
+        self.in_key = false;
+        Ok(())
+    }
+
+    fn write_string_fragment<W: ?Sized + Write>(&mut self, out: &mut W, fragment: &str) -> io::Result<()> {
+        self.is_of_weights |= self.in_key && fragment == "weight";
+        out.write_all(fragment.as_bytes())
+    }
+
+    fn begin_array<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        self.in_weights = std::mem::take(&mut self.is_of_weights);
+        out.write_all(b"[")
+    }
+
+    fn end_array<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        self.in_weights = false;
+        out.write_all(b"]")
+    }
+
+    fn write_i32<W: ?Sized + Write>(&mut self, out: &mut W, value: i32) -> io::Result<()> {
+        let weight = if self.in_weights { self.weights.text(value) } else { None };
+        out.write_all(weight.unwrap_or_else(|| value.to_string()).as_bytes())
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::io::Read;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::common::transcript::Transcript;
 use crate::common::{data, program, run, symfs};
@@ -344,16 +344,32 @@ fn units_are_the_events_and_not_their_names() {
     }
 }
 
-/// Firefox uses whole milliseconds: the remainder of a sleep is carried over to the next one.
+/// Weights are milliseconds of their own sample, with its decimals.
 #[test]
 fn firefox_weighs_sleeps_by_milliseconds() {
     let dir = tempfile::tempdir().expect("dir");
     let text = dir.path().join("text");
-    let sample = |time: u64| format!("a 1 [000] {time}.5: 700000 offcpu-time: \n\t401000 main (/bin/a)\n\n");
-    std::fs::write(&text, (1..=10).map(sample).collect::<String>()).expect("written");
-    let file = run(program().args(["export", "-o", "-", "--to", "firefox"]).arg(&text)).stdout;
+    let sample = |time: u64| format!("a 1 [000] {time}.5: 70000{time} offcpu-time: \n\t401000 main (/bin/a)\n\n");
+    std::fs::write(&text, (1..=3).map(sample).collect::<String>()).expect("written");
+    let (kind, weights) = firefox_weights(&text);
+    assert_eq!((kind.as_str(), weights.as_slice()), ("tracing-ms", &[0.700001, 0.700002, 0.700003][..]));
+}
+
+/// Folded stacks have fractions, and counts of more than 31 bits.
+#[test]
+fn firefox_keeps_large_counts_and_fractions() {
+    let dir = tempfile::tempdir().expect("dir");
+    let text = dir.path().join("text.folded");
+    std::fs::write(&text, "a;b 0.004\na;c 2.5\na;d 6000000000\n").expect("written");
+    let (kind, weights) = firefox_weights(&text);
+    assert_eq!((kind.as_str(), weights.as_slice()), ("samples", &[0.004, 2.5, 6e9][..]));
+}
+
+/// The type and the weights of the samples in the first thread of an export.
+fn firefox_weights(recording: &Path) -> (String, Vec<f64>) {
+    let file = run(program().args(["export", "-o", "-", "--to", "firefox"]).arg(recording)).stdout;
     let file: serde_json::Value = serde_json::from_slice(&file).expect("json");
     let samples = &file["threads"][0]["samples"];
-    let sum: u64 = samples["weight"].as_array().expect("weights").iter().map(|w| w.as_u64().expect("a weight")).sum();
-    assert_eq!((samples["weightType"].as_str(), sum), (Some("tracing-ms"), 7));
+    let weights = samples["weight"].as_array().expect("weights").iter().map(|w| w.as_f64().expect("a weight"));
+    (samples["weightType"].as_str().expect("a type").to_owned(), weights.collect())
 }

@@ -1,13 +1,16 @@
 //! pprof's gzipped protobuf (github.com/google/pprof, proto/profile.proto), with that file's field numbers.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use hashbrown::HashMap;
 use prost::Message;
 
+use crate::event::format::Format;
 use crate::panel::text::clean;
 use crate::perfdata::SampleCount;
-use crate::profile::{Frame, FrameId, SymId};
+use crate::profile::{Acc, Frame, FrameId, SymId};
+use crate::query::tree::symbol_stacks::samples;
 use crate::query::{Aggregate, Data};
 use crate::session::DsoId;
 pub use crate::source::imported::messages::{Function, Label, Line, Location, Mapping, Profile, Sample, ValueType};
@@ -86,10 +89,33 @@ impl Builder<'_> {
     }
 }
 
+/// Returns the labels of another tool's profile, as the fields of its samples' raw data.
+fn labels_of(data: Data<'_>, event: usize) -> Option<&Format> {
+    data.profile.format(event as u16).filter(|_| data.meaning(event).is_value).map(|format| &**format)
+}
+
+/// Returns weights by site and by the raw data with the labels, if there are any.
+fn weights(input: &ExportInput<'_>) -> Vec<(u32, Box<[u8]>, Acc)> {
+    let (data, event) = (input.data, input.event);
+    if labels_of(data, event).is_none() {
+        let fold = Aggregate::new(event, input.filter.clone()).over(data);
+        return fold.sites().into_iter().map(|(_, site, acc)| (site, Box::default(), acc)).collect();
+    }
+    let mut sums: BTreeMap<(u32, Box<[u8]>), Acc> = BTreeMap::new();
+    samples(data, input.filter.clone(), |row| {
+        if usize::from(row.event) == event {
+            let chunk = data.profile.between(row.at, row.at + 1).next();
+            let raw = chunk.map_or(&[][..], |(chunk, range)| chunk.raw(range.start));
+            *sums.entry((row.site, raw.into())).or_default() += Acc::one(row.period);
+        }
+    });
+    sums.into_iter().map(|((site, raw), acc)| (site, raw, acc)).collect()
+}
+
 /// Builds the profile of one event, with a value for samples and one for periods.
 pub(super) fn build(input: &ExportInput<'_>) -> Profile {
     let (data, event) = (input.data, input.event);
-    let fold = Aggregate::new(event, input.filter.clone()).over(data);
+    let labels = labels_of(data, event);
     let mut b = Builder {
         data,
         out: Profile::default(),
@@ -117,15 +143,22 @@ pub(super) fn build(input: &ExportInput<'_>) -> Profile {
     let keys = ["comm", "pid", "tid", "host"].map(|key| b.string(key));
     let several = data.session.hosts().are_many();
     let of_container = ["container", "pod", "namespace", "image"].map(|key| b.string(key));
-    for (_, site, acc) in fold.sites() {
+    for (site, raw, acc) in weights(input) {
         let site = data.profile.sites.all()[site as usize];
         let task = &data.session.tasks()[site.task.0 as usize];
         let comm = b.string(&task.comm);
-        let mut label = vec![
-            Label { key: keys[0], text: comm, number: 0 },
-            Label { key: keys[1], text: 0, number: task.pid.into() },
-            Label { key: keys[2], text: 0, number: task.tid.into() },
-        ];
+        let mut label = vec![Label { key: keys[0], text: comm, number: 0 }];
+        // Profiles of other tools may lack them.
+        let ids = [(keys[1], task.pid), (keys[2], task.tid)].into_iter().filter(|(_, id)| *id >= 0);
+        label.extend(ids.map(|(key, id)| Label { key, text: 0, number: id.into() }));
+        for field in labels.into_iter().flat_map(|format| &format.fields) {
+            let number = field.number(&raw).filter(|_| field.is_number()).unwrap_or(0);
+            let text = if field.is_number() { String::new() } else { field.text(&raw) };
+            if number != 0 || !text.is_empty() {
+                let key = b.string(field.label.as_deref().unwrap_or(&field.name));
+                label.push(Label { key, text: if text.is_empty() { 0 } else { b.string(&text) }, number });
+            }
+        }
         if several {
             label.push(Label { key: keys[3], text: b.string(&data.session.host(task)), number: 0 });
         }

@@ -40,6 +40,8 @@ pub struct Field {
     /// Whether the data is big-endian.
     big: bool,
     pub(crate) shape: FieldShape,
+    /// The key of a profile's label, which may have other characters than a field's name.
+    pub(crate) label: Option<Box<str>>,
 }
 
 /// A tracepoint's description.
@@ -256,7 +258,8 @@ fn parse_field(text: &str, big: bool) -> Option<Field> {
     } else {
         FieldShape::Number
     };
-    Some(Field { name: name.to_owned(), kind: kind.trim().to_owned(), offset, size, signed, big, shape })
+    let (name, kind) = (name.to_owned(), kind.trim().to_owned());
+    Some(Field { name, kind, offset, size, signed, big, shape, label: None })
 }
 
 fn element_size(kind: &str) -> usize {

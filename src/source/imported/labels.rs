@@ -96,7 +96,11 @@ impl Labels {
         let all = std::mem::take(&mut self.sets);
         self.raw =
             std::iter::once(none).chain(all.iter().map(|set| encode(set, &self.keys, &offsets, offset))).collect();
-        Format::parse("", &text, cfg!(target_endian = "big"))
+        let mut format = Format::parse("", &text, cfg!(target_endian = "big"))?;
+        for (field, (key, _)) in format.fields.iter_mut().zip(&self.keys) {
+            field.label = Some(key.as_str().into());
+        }
+        Some(format)
     }
 
     /// Returns the raw data of a numbered set; `None` if no sample has labels.

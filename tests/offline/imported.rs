@@ -1,6 +1,6 @@
 //! Profiles of other tools, compared with what those tools print for the same files.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
@@ -13,6 +13,7 @@ use perfprof_tui::ui::Start;
 use prost::Message;
 
 use crate::common::harness::Harness;
+use crate::common::store::decoded;
 use crate::common::{copy_program, data, is_root, program, run};
 
 fn imported(name: &str) -> PathBuf {
@@ -89,6 +90,28 @@ fn labels_filter_samples() {
     command.arg("report").arg(imported("go-cpu.pprof")).args(["-s", "cpu.http_path", "--format", "csv"]);
     let text = String::from_utf8(run(&mut command).stdout).expect("utf8");
     assert!(text.lines().any(|line| line.split(',').any(|cell| cell == "/b")), "{text}");
+}
+
+/// An exported profile has the labels of the imported one with their keys, and no numbers that are unknown.
+#[test]
+fn labels_survive_an_export() {
+    let dir = tempfile::tempdir().expect("dir");
+    let out = dir.path().join("out.pb.gz");
+    run(program().arg("export").arg(imported("go-cpu.pprof")).args(["--to", "pprof", "-o"]).arg(&out));
+    let table = |file: &Path| {
+        let report =
+            run(program().arg("report").arg(file).args(["-e", "cpu", "-s", "cpu.http_path", "--format", "csv"]));
+        String::from_utf8(report.stdout).expect("UTF-8")
+    };
+    assert_eq!(table(&out), table(&imported("go-cpu.pprof")));
+    let profile = decoded(&std::fs::read(&out).expect("written"));
+    let keys: BTreeSet<&str> = profile
+        .sample
+        .iter()
+        .flat_map(|sample| &sample.label)
+        .map(|label| profile.strings[label.key as usize].as_str())
+        .collect();
+    assert!(keys.contains("http.path") && !keys.contains("pid") && !keys.contains("tid"), "{keys:?}");
 }
 
 /// Our reader of V8's files against sums computed from the JSON alone.
@@ -391,6 +414,13 @@ fn columns_and_chains_have_the_figures_of_the_file() {
     let screen = shown(&fractions);
     assert!(screen.contains("Stacks  "), "{screen}");
     assert!(has(&screen, &["1", "0.006", "hot"]) && has(&screen, &["1", "0.004", "cold"]), "{screen}");
+
+    // The line below the table has the value where samples cannot be counted.
+    let details = |file: &Path| Harness::open(file.to_str().expect("utf-8"), "kallsyms", 100, 12).text();
+    assert!(details(&cpu).contains("(30 samples)"), "{}", details(&cpu));
+    assert!(details(&fractions).contains("(0.006)  total 60.0 % (0.006 in 1 stack)"), "{}", details(&fractions));
+    let heap = details(&imported("go-heap.pprof"));
+    assert!(heap.contains("(6.3 MB)  total 99.9 % (6.3 MB in 1 stack)"), "{heap}");
 
     let chains = |file: &Path, value: &str, layout: &[&str]| -> Vec<String> {
         let mut command = program();

@@ -3,8 +3,9 @@
 use ratatui::layout::Rect;
 
 use crate::engine::Request;
-use crate::lang::counted;
-use crate::perfdata::{EventDesc, PeriodMeaning};
+use crate::lang::{counted, thousands};
+use crate::panel::unit::{bytes, duration};
+use crate::perfdata::{EventDesc, EventUnit, PeriodMeaning, SampleCount};
 use crate::profile::Acc;
 use crate::query::answer::EventInfo;
 use crate::query::rows::top_table::TopField;
@@ -150,6 +151,28 @@ impl Model {
     pub(crate) fn counted_samples(&self, weight: Acc) -> String {
         let (n, noun) = self.samples_of(weight);
         counted(n, noun)
+    }
+
+    /// Returns a weight of which the samples cannot be counted, with its unit: a value of another tool's file.
+    fn amount(&self, weight: Acc) -> Option<String> {
+        let PeriodMeaning { unit, count, is_value, .. } = self.meaning();
+        let text = || match unit {
+            EventUnit::Nanoseconds => duration(weight.period),
+            EventUnit::Bytes => bytes(weight.period),
+            EventUnit::Count | EventUnit::Decimal(_) => unit.figure(weight.period, thousands),
+        };
+        (is_value && count == SampleCount::Unknown).then(text)
+    }
+
+    /// Returns a weight without a noun: its samples, or its amount if these cannot be counted.
+    pub(crate) fn weighed(&self, weight: Acc) -> String {
+        self.amount(weight).unwrap_or_else(|| thousands(self.samples_of(weight).0))
+    }
+
+    /// Returns a weight in words: `7 samples`, or `1.5 MB in 2 stacks` if samples cannot be counted.
+    pub(crate) fn described_weight(&self, weight: Acc) -> String {
+        let samples = self.counted_samples(weight);
+        self.amount(weight).map(|amount| format!("{amount} in {samples}")).unwrap_or(samples)
     }
 
     pub(crate) fn area(&self) -> Rect {

@@ -29,7 +29,7 @@ fn details_text(model: &Model, view: &FlameState, flame: &Flame) -> Option<Strin
             "{}{of}, each too narrow to draw: {} of all, {}; ⏎ on their caller makes room",
             counted(block.pooled as u64, "function"),
             percent(model.context.answer.view.displayed(block.total.percent_of(&flame.total))),
-            model.counted_samples(block.total.new)
+            model.described_weight(block.total.new)
         ));
     }
     if cold(model) {
@@ -41,7 +41,7 @@ fn details_text(model: &Model, view: &FlameState, flame: &Flame) -> Option<Strin
             duration(block.total.new.period),
             duration(block.total.old.period),
             percent(100.0 * both as f64 / all as f64),
-            model.counted_samples(block.total.new),
+            model.described_weight(block.total.new),
             counted(block.total.old.samples, "wait")
         );
         return Some(named(block, &figures, room));
@@ -62,7 +62,7 @@ fn details_text(model: &Model, view: &FlameState, flame: &Flame) -> Option<Strin
         all(&block.own),
         part(&block.parent, "parent"),
         part(&flame.zoomed, "zoom"),
-        model.counted_samples(block.total.new)
+        model.described_weight(block.total.new)
     );
     Some(named(block, &figures, room))
 }

@@ -134,7 +134,7 @@ fn drawn(model: &Model, flame: &Flame, room: usize) -> String {
     }
     let short = format!("drawn {}", percent(flame.drawn));
     let named = format!("{short}, {} to the function", percent(flame.named));
-    let whole = format!("{named}, of {}", model.counted_samples(flame.zoomed.new));
+    let whole = format!("{named}, of {}", model.described_weight(flame.zoomed.new));
     [whole, named].into_iter().find(|text| width(text) <= room).unwrap_or(short)
 }
 

@@ -2,7 +2,7 @@
 
 use crate::panel::function_name::fit_function;
 use crate::panel::text::{clean, fit, fit_end, width};
-use crate::panel::unit::{percent, thousands};
+use crate::panel::unit::percent;
 use crate::session::dso::NOT_WALKED;
 use crate::ui::input::commands::general;
 use crate::ui::input::shown;
@@ -48,9 +48,9 @@ fn place(model: &Model) -> String {
 
 fn line_details(model: &Model, room: usize) -> Option<String> {
     let line = model.top.line(&model.context.answer)?;
-    let own = format!("self {} ({})", percent(line.own_percent), thousands(model.samples_of(line.own).0));
-    let total = format!("total {} ({})", percent(line.children_percent), model.counted_samples(line.children));
-    let here = format!("{} ({}) on this path", percent(line.children_percent), model.counted_samples(line.children));
+    let own = format!("self {} ({})", percent(line.own_percent), model.weighed(line.own));
+    let total = format!("total {} ({})", percent(line.children_percent), model.described_weight(line.children));
+    let here = format!("{} ({}) on this path", percent(line.children_percent), model.described_weight(line.children));
     // In order of importance: position, name, figures, problems, file.
     let place = place(model);
     let room = room.saturating_sub(width(&place) + 2);

@@ -1,8 +1,9 @@
 //! Output of `perf script` with its options, parsed again: every layout has the samples of its recording.
 
 use std::collections::BTreeSet;
+use std::io::Write;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use crate::common::transcript::Transcript;
 use crate::common::{data, installed, program, run, symfs};
@@ -267,4 +268,28 @@ fn folded_stacks_with_fractions_and_two_counts() {
     let (_, lost) = output("what is this\na;b 1\na;c 2\n", &["report"]);
     let folder = dir.path().to_string_lossy().into_owned();
     insta::assert_snapshot!("folded-warnings", format!("{head}\n{said}\n{lost}").replace(&folder, "DIR"));
+}
+
+/// The first line of folded stacks may be longer than the start of a file by which its format is detected. Lines of more
+/// than a MiB are damaged.
+#[test]
+fn a_long_first_stack_does_not_hide_the_format() {
+    let dir = tempfile::tempdir().expect("dir");
+    let deep = |frames: usize| format!("a;{} 3\na;b 4\n", vec!["com/example/Service.handle"; frames].join(";"));
+    for (frames, total) in [(3_000, Some(7)), (30_000, Some(7)), (60_000, None)] {
+        for piped in [false, true] {
+            let (file, text) = (dir.path().join("deep.folded"), deep(frames));
+            std::fs::write(&file, &text).expect("written");
+            let mut command = program();
+            command.args(["report", "--format", "json", "-s", "comm"]).arg(if piped { Path::new("-") } else { &file });
+            let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("started");
+            // It may have ended before.
+            let _ = child.stdin.take().expect("piped").write_all(text.as_bytes());
+            let output = child.wait_with_output().expect("ended");
+            assert_eq!(output.status.success(), total.is_some(), "{frames} {piped}");
+            let Some(total) = total else { continue };
+            let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+            assert_eq!(report["events"][0]["period"].as_u64(), Some(total), "{frames} {piped}");
+        }
+    }
 }

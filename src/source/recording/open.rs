@@ -10,7 +10,7 @@ use crate::kernel::procfs;
 use crate::perfdata::features::bit;
 use crate::perfdata::read::{PIPE_HEADER, ReadError, Recording, is_perf, is_stream};
 use crate::source::imported::{self, ImportedSource};
-use crate::source::text::{self, TextSource};
+use crate::source::text::{self, MAX_LINE, TextFormat, TextSource};
 use crate::source::{Source, SourceError};
 use crate::symbols::door::{self, FileKind, TrustedFileOpener, TrustedUids};
 
@@ -182,7 +182,10 @@ fn from_bytes(bytes: Box<dyn Read + Send>, head: Vec<u8>, size: u64, name: &str)
             .map(|source| Kind::Imported(Box::new(source)))
             .map_err(|error| ReadError::Imported(error.into()));
     } else {
-        let format = text::sniff(&head).ok_or_else(|| foreign(&head))?;
+        let (bytes, format) = match text::sniff(&head) {
+            Some(format) => (bytes, format),
+            None => with_long_line(bytes, &head)?,
+        };
         let reader = BufReader::with_capacity(PIECE, bytes);
         return Ok(Kind::Text(Box::new(TextSource::new(name.to_owned(), format, Box::new(reader), size))));
     };
@@ -202,6 +205,20 @@ fn from_bytes(bytes: Box<dyn Read + Send>, head: Vec<u8>, size: u64, name: &str)
         return Err(ReadError::Holds("recording but another compressed file"));
     }
     from_bytes(chained, sniff, 0, name)
+}
+
+/// Detects the format of a text whose first line is longer than [`HEAD`], such as that of a deep stack.
+fn with_long_line(
+    mut bytes: Box<dyn Read + Send>,
+    head: &[u8],
+) -> Result<(Box<dyn Read + Send>, TextFormat), ReadError> {
+    if head.contains(&b'\n') || head.contains(&0) {
+        return Err(foreign(head));
+    }
+    let mut lines = Vec::new();
+    let (_, failed) = read_some(&mut bytes, MAX_LINE + HEAD, &mut lines);
+    let format = text::sniff(&lines).ok_or_else(|| failed.map_or_else(|| foreign(head), ReadError::Io))?;
+    Ok((Box::new(Cursor::new(lines).chain(bytes)), format))
 }
 
 fn behind_header(mut head: Vec<u8>) -> (Recording, Vec<u8>) {

@@ -35,7 +35,7 @@ const AHEAD: u64 = 8 << 20;
 /// The event that collects the samples of all events above the limit.
 const OTHER_EVENTS: &str = "other events";
 /// The maximum length of a line; longer ones are damaged.
-const MAX_LINE: usize = 1 << 20;
+pub(crate) const MAX_LINE: usize = 1 << 20;
 
 /// Detects the format from the start of a file; returns `None` if it is not a profile.
 pub fn sniff(head: &[u8]) -> Option<TextFormat> {

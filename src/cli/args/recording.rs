@@ -15,10 +15,11 @@ use super::{OutputFormat, PERF, StoreQueryArgs};
 /// Recordings to open, and the sources of their names.
 #[derive(Clone, Debug, ClapArgs)]
 pub(crate) struct RecordingArgs {
-    /// perf.data, a directory of `perf record --threads`, `perf script` text or folded stacks, plain, gzip or zstd;
-    /// also several files of one recording or of several machines; - for standard input; ssh://HOST or
-    /// ssh://USER@HOST:PORT to record another machine now; pyroscope://HOST or parca://HOST for profiles of a store
-    /// (--query) [default: perf.data]
+    /// perf.data, a directory of `perf record --threads`, `perf script` text, folded stacks, or a profile as pprof, JFR,
+    /// .cpuprofile, .heapprofile or JSON of Firefox, samply or speedscope; plain, gzip or zstd; also several files of one
+    /// recording or of several machines; - for standard input; http://HOST:PORT/PATH for a profile of a service;
+    /// ssh://HOST or ssh://USER@HOST:PORT to record another machine now; pyroscope://HOST or parca://HOST for profiles
+    /// of a store (--query) [default: perf.data]
     #[arg(value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
     /// Recording, like perf's -i

@@ -28,7 +28,10 @@ const MOST_NAME: usize = 100;
 pub(super) fn open(paths: &[PathBuf]) -> anyhow::Result<Option<ImportedSource>> {
     let Some(address) = paths.iter().find_map(|path| StoreAddress::parse(path)) else { return Ok(None) };
     if paths.len() > 1 {
-        return Err(usage("profiles of stores cannot be merged with other files; compare two of them with diff"));
+        return Err(usage(
+            "profiles of stores cannot be merged with other files; compare two of them with diff, and name profiles with \
+             --query (-q does so only with open)",
+        ));
     }
     let address = address.map_err(Usage)?;
     let wrong = |why| Usage(format!("--from {} --until {}: {why}", address.from, address.until));

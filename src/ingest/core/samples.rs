@@ -10,7 +10,7 @@ use super::IngestState;
 use crate::ingest::chains::Chains;
 
 impl IngestState {
-    pub(super) fn sample(&mut self, input: usize, time: u64, header: Header, body: &[u8]) {
+    pub(super) fn sample(&mut self, input: usize, time: u64, mut header: Header, body: &[u8]) {
         if self.inputs.is_cut(time, header, body) {
             return;
         }
@@ -29,6 +29,8 @@ impl IngestState {
         }
         if form.is_off_cpu {
             self.place_off_cpu(&mut sample);
+            // The record's mode is that of the switch, but the stack is that of user code, also if it is empty.
+            header.misc = header.misc & !misc::CPUMODE_MASK | misc::USER;
         }
         self.profile.ledger.unjoined += u64::from(sample.deferred.is_some());
         if !form.layout.is_read() {
@@ -170,6 +172,7 @@ mod tests {
     use crate::kernel::attr::{Attr, Flag, SW_BPF_OUTPUT, TYPE_SOFTWARE, sample};
     use crate::kernel::procfs;
     use crate::perfdata::EventDesc;
+    use crate::profile::Site;
     use crate::record::kinds::tests::bytes;
     use crate::record::kinds::{Mmap, encode, encode_comm, types};
     use crate::record::off_cpu::NO_TIME;
@@ -258,14 +261,14 @@ mod tests {
     }
 
     /// Appends an off-CPU time in the format of perf 6.16: the sample's own fields have only the time.
-    fn off_cpu(out: &mut Vec<u8>, time: u64, task: u64, period: u64) {
-        let raw = bytes(&[task, period, 3, CONTEXT_USER, 0x40_0200, 0x40_0300, 9]);
+    fn off_cpu(out: &mut Vec<u8>, time: u64, task: u64, period: u64, chain: &[u64]) {
+        let raw = bytes(&[&[task, period, chain.len() as u64][..], chain, &[9]].concat());
         let body = [bytes(&[0, 0, time, 1]), (raw.len() as u32).to_le_bytes().to_vec(), raw, vec![0; 4]].concat();
         encode(out, types::SAMPLE, misc::KERNEL, |out| out.extend(body)).expect("fits");
     }
 
-    #[test]
-    fn times_off_the_cpu_are_of_their_threads() {
+    /// Reads off-CPU times of a thread whose program is mapped.
+    fn sleeper(times: &[u8]) -> Ingest {
         let mut attr = Attr { kind: TYPE_SOFTWARE, config: SW_BPF_OUTPUT, ..Attr::default() };
         attr.sample_type = sample::IP | sample::TID | sample::TIME | sample::PERIOD | sample::RAW;
         attr.set(Flag::SampleIdAll, true);
@@ -275,13 +278,21 @@ mod tests {
         encode_comm(&mut records, 200, 201, false, b"sleeper", &trailer).expect("fits");
         let map = Mmap { pid: 200, tid: 200, start: 0x40_0000, len: 0x1000, prot: 5, name: b"/a", ..Mmap::default() };
         map.encode(&mut records, &trailer).expect("fits");
-        off_cpu(&mut records, 1000, 201 << 32 | 200, 500);
-        // As its BPF program writes it: the thread first.
-        off_cpu(&mut records, 2000, 200 << 32 | 201, 600);
-        off_cpu(&mut records, NO_TIME + 1, 201 << 32 | 200, 700);
+        records.extend_from_slice(times);
         let info = Info { events: vec![event], ..Info::new(Origin::Recorded) };
         let mut ingest = Ingest::new(&info, None, IntakeOptions { addresses: true, ..IntakeOptions::default() });
         ingest.feed(&mut Batch { bytes: records, complete_until: Some(u64::MAX), ..Batch::default() });
+        ingest
+    }
+
+    #[test]
+    fn times_off_the_cpu_are_of_their_threads() {
+        let (mut records, chain) = (Vec::new(), [CONTEXT_USER, 0x40_0200, 0x40_0300]);
+        off_cpu(&mut records, 1000, 201 << 32 | 200, 500, &chain);
+        // As its BPF program writes it: the thread first.
+        off_cpu(&mut records, 2000, 200 << 32 | 201, 600, &chain);
+        off_cpu(&mut records, NO_TIME + 1, 201 << 32 | 200, 700, &chain);
+        let ingest = sleeper(&records);
         let (core, mut got) = (ingest.core(), Vec::new());
         for (chunk, range) in core.profile.between(0, u64::MAX) {
             for row in range {
@@ -297,5 +308,22 @@ mod tests {
         }
         assert_eq!((got, core.profile.ledger.malformed), (vec![(1000, 500), (2000, 600), (2000, 700)], 0));
         assert!(core.profile.has_durations(0) && core.profile.unit(0).is_time());
+    }
+
+    /// A switch happens in the kernel, but a missing stack is not one of the kernel.
+    #[test]
+    fn times_without_a_stack_are_not_of_the_kernel() {
+        for chain in [&[CONTEXT_USER][..], &[]] {
+            let mut records = Vec::new();
+            off_cpu(&mut records, 1000, 201 << 32 | 200, 500, chain);
+            let ingest = sleeper(&records);
+            let core = ingest.core();
+            let maps: Vec<MapId> = core.profile.sites.all().iter().map(|site| leaf(core, site)).collect();
+            assert!(!maps.is_empty() && !maps.contains(&MapId::KERNEL), "{chain:?} {maps:?}");
+        }
+    }
+
+    fn leaf(core: &IngestState, site: &Site) -> MapId {
+        core.profile.trie.walk(site.stack).next().map_or(MapId::UNKNOWN, |frame| core.profile.frames.get(frame).map)
     }
 }

@@ -64,8 +64,21 @@ impl Features {
     pub(crate) fn arch(&self, big: bool) -> Option<String> {
         let by_elf = || {
             let number = ByteReader::new(self.get(bit::E_MACHINE)?, big).u32()?;
-            let names = [(3, "i686"), (40, "arm"), (62, "x86_64"), (183, "aarch64"), (243, "riscv64")];
-            names.iter().find(|(elf, _)| *elf == number).map(|(_, name)| (*name).to_owned())
+            let name = match number {
+                3 => "i686",
+                8 => "mips",
+                20 => "ppc",
+                21 if big => "ppc64",
+                21 => "ppc64le",
+                22 => "s390x",
+                40 => "arm",
+                62 => "x86_64",
+                183 => "aarch64",
+                243 => "riscv64",
+                258 => "loongarch64",
+                _ => return None,
+            };
+            Some(name.to_owned())
         };
         self.text(bit::ARCH, big).filter(|arch| !arch.is_empty()).or_else(by_elf)
     }

@@ -23,6 +23,13 @@ fn the_architecture_is_named_or_has_an_elf_number() {
     assert_eq!(features.arch(false), None);
     features.set(bit::E_MACHINE, [183_u32.to_be_bytes(), [0; 4]].concat());
     assert_eq!((features.arch(true).as_deref(), features.arch(false)), (Some("aarch64"), None));
+    for (number, big, name) in
+        [(21_u32, false, "ppc64le"), (21, true, "ppc64"), (22, true, "s390x"), (258, false, "loongarch64")]
+    {
+        let bytes = if big { number.to_be_bytes() } else { number.to_le_bytes() };
+        features.set(bit::E_MACHINE, bytes.to_vec());
+        assert_eq!(features.arch(big).as_deref(), Some(name));
+    }
     features.set(bit::ARCH, string("x86_64"));
     assert_eq!(features.arch(false).as_deref(), Some("x86_64"));
 }

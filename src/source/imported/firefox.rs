@@ -6,6 +6,7 @@ use rustc_hash::FxHashMap;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
+use crate::lang::counted;
 use crate::perfdata::EventUnit;
 use crate::record::kinds::BuildId;
 use crate::session::DsoKind;
@@ -178,9 +179,13 @@ pub(super) fn read(file: FirefoxFile) -> Result<ImportedProfile, ImportError> {
         out.fact("interval", format!("{} ms", file.meta.interval));
     }
     let mut events = BTreeMap::new();
-    let mut incomplete = 0;
+    let (mut incomplete, mut negative) = (0, 0);
     for thread in &file.threads {
         incomplete += read_thread(&file, thread, &mut events, &mut out);
+        negative += thread.samples.weight.iter().flatten().filter(|weight| **weight < 0.0).count() as u64;
+    }
+    if negative > 0 {
+        out.notes.push(format!("left out {} with negative weights", counted(negative, "sample")));
     }
     if incomplete > 0 {
         out.notes.push(format!("{incomplete} samples have stacks that are missing in the file"));

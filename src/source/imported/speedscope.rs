@@ -145,7 +145,8 @@ pub(super) fn read(mut file: SpeedscopeFile) -> Result<ImportedProfile, ImportEr
         })
         .collect();
     let decimals = decimals(&file.profiles);
-    let mut reader = Reader { out, frames, decimals, events: HashMap::new(), unbalanced: 0, unknown: 0, unweighted: 0 };
+    let mut reader =
+        Reader { out, frames, decimals, events: HashMap::new(), unbalanced: 0, unknown: 0, unweighted: 0, negative: 0 };
     file.profiles.iter().for_each(|profile| reader.profile(profile));
     if reader.unbalanced > 0 {
         let ends = counted(reader.unbalanced, "call end");
@@ -158,6 +159,10 @@ pub(super) fn read(mut file: SpeedscopeFile) -> Result<ImportedProfile, ImportEr
     if reader.unweighted > 0 {
         let samples = counted(reader.unweighted, "sample");
         reader.out.notes.push(format!("left out {samples}: the file does not have their weights"));
+    }
+    if reader.negative > 0 {
+        let samples = counted(reader.negative, "sample");
+        reader.out.notes.push(format!("left out {samples} with negative weights"));
     }
     if reader.out.events.is_empty() { Err(ImportError::Lacks("samples")) } else { Ok(reader.out) }
 }
@@ -186,6 +191,7 @@ struct Reader {
     /// Frames of samples that are not in the list of frames, and samples without a weight.
     unknown: u64,
     unweighted: u64,
+    negative: u64,
 }
 
 impl Reader {
@@ -221,6 +227,7 @@ impl Reader {
             let known = frames.iter().filter_map(|frame| self.frames.get(*frame as usize));
             self.unknown += frames.len() as u64 - known.clone().count() as u64;
             let stack = known.fold(ROOT, |stack, frame| self.out.stack(stack, *frame));
+            self.negative += u64::from(weight < 0.0);
             add(&mut self.out, at, weight, stack);
             at += weight;
         }

@@ -315,6 +315,21 @@ fn speedscopes_unknown_types_are_named() {
     };
     assert_eq!(read(file(&of("sampled")).as_bytes()), ["t samples a 2"]);
     assert_eq!(read(file(&of("evented")).as_bytes()), ["t samples b 3"]);
+#[test]
+fn negative_weights_are_reported() {
+    let of = |weights: &str| {
+        format!(
+            r#"{{"shared":{{"frames":[{{"name":"a"}}]}},"profiles":[
+            {{"type":"sampled","name":"t","unit":"none","samples":[[0],[0]],"weights":{weights}}}]}}"#
+        )
+    };
+    let mut speedscope = open(of("[-1,2]").as_bytes()).expect("a profile");
+    assert_eq!(speedscope.info.notes, ["left out 1 sample with negative weights"]);
+    assert_eq!(lines(&mut speedscope), ["t samples a 2"]);
+    let firefox = open(FIREFOX.replace(r#""weight":[1,2,1,0]"#, r#""weight":[1,-2,1,-1]"#).as_bytes());
+    assert!(firefox.expect("a profile").info.notes.contains(&"left out 2 samples with negative weights".to_owned()));
+}
+
     let mut some = open(file(&[of("graph"), of("sampled"), of("graph")].join(",")).as_bytes()).expect("a profile");
     let left_out = "left out 2 profiles of unknown types: graph; the types sampled and evented are read";
     assert_eq!(some.info.notes, [left_out]);

@@ -30,7 +30,7 @@ fuzz_target!(|bytes: &[u8]| {
                 _ => [part(&body[..middle], 1), part(&body[middle..], 2)],
             };
             let parts: Vec<ProfilePart> = parts.into_iter().flatten().collect();
-            let Ok(mut source) = ImportedSource::of_series("store".into(), &parts) else { return };
+            let Ok(mut source) = ImportedSource::of_series("store".into(), &parts, true) else { return };
             let _ = source.weight();
             let options = SymbolOptions { live: false, kallsyms: None, ..SymbolOptions::live() };
             let Ok(loaded) = offline::load(&mut source, options, IntakeOptions::default()) else { return };

@@ -125,7 +125,7 @@ impl ImportedSource {
             return Err(ImportError::TooLarge);
         }
         let profile = match format {
-            ImportFormat::Pprof => pprof::read(std::iter::once((bytes.as_slice(), None)))?,
+            ImportFormat::Pprof => pprof::read(std::iter::once((bytes.as_slice(), None)), true)?,
             ImportFormat::Jfr => jfr::read(&bytes)?,
             ImportFormat::Json => document::read(&bytes)?,
         };
@@ -133,9 +133,10 @@ impl ImportedSource {
         Self::new(name, profile)
     }
 
-    /// Reads pprof profiles of one kind as one, each with its own time.
-    pub fn of_series(name: String, parts: &[ProfilePart]) -> Result<Self, ImportError> {
-        let profile = pprof::read(parts.iter().map(|part| (part.bytes.as_slice(), part.time)))?;
+    /// Reads pprof profiles of one kind as one, each with its own time. `has_period` is whether the period in them is that
+    /// of their samples.
+    pub fn of_series(name: String, parts: &[ProfilePart], has_period: bool) -> Result<Self, ImportError> {
+        let profile = pprof::read(parts.iter().map(|part| (part.bytes.as_slice(), part.time)), has_period)?;
         let mut source = Self::new(name, profile)?;
         // Writers of the store may name files.
         source.info.authors.add(Identity::nobody());

@@ -225,12 +225,17 @@ pub struct ProfilePart {
 }
 
 /// Reads profiles of one kind into one. The first event is that of [`Tables::first_type`] of the first profile.
-pub(super) fn read<'a>(parts: impl Iterator<Item = (&'a [u8], Option<u64>)>) -> Result<ImportedProfile, ImportError> {
+/// `has_period` is whether the period in the profiles is that of their samples.
+pub(super) fn read<'a>(
+    parts: impl Iterator<Item = (&'a [u8], Option<u64>)>,
+    has_period: bool,
+) -> Result<ImportedProfile, ImportError> {
     let mut out = ImportedProfile::new("pprof: each value of a sample belongs to the event of its type");
     let mut faults = Faults::default();
     let mut has_types = false;
     for (bytes, time) in parts {
-        let tables = Tables::read(bytes)?;
+        let mut tables = Tables::read(bytes)?;
+        tables.period_type = tables.period_type.filter(|_| has_period);
         // A store has an empty message for a time without samples.
         has_types |= !tables.types.is_empty();
         let mut reader = Reader::new(&tables, &mut out, &mut faults, time);

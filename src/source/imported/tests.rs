@@ -6,7 +6,7 @@ use prost::Message;
 
 use super::messages::{Function, Label, Line, Location, Mapping, Profile, Sample, ValueType};
 use super::*;
-use crate::perfdata::EventUnit;
+use crate::perfdata::{EventUnit, SampleCount};
 use crate::source::NamedFrame;
 
 /// A sample as text: thread, event, stack from the root on, and period.
@@ -136,7 +136,7 @@ fn frames_that_a_profile_leaves_out_are_not_shown() {
 #[test]
 fn profiles_of_a_series_are_one_with_their_times() {
     let part = |time| ProfilePart { bytes: go_heap().encode_to_vec(), time };
-    let of = |parts: &[ProfilePart]| ImportedSource::of_series("x".to_owned(), parts);
+    let of = |parts: &[ProfilePart]| ImportedSource::of_series("x".to_owned(), parts, true);
     let whole = of(&[part(None)]).expect("a profile");
     let nothing = |time| ProfilePart { bytes: Vec::new(), time };
     let mut both = of(&[nothing(Some(3)), part(Some(9)), part(Some(5))]).expect("profiles");
@@ -147,6 +147,20 @@ fn profiles_of_a_series_are_one_with_their_times() {
     assert_eq!(found[0], "app alloc_space main.main;main.outer;main.inner 64 at 5");
     assert_eq!(found[5], "app inuse_space main.main;main.outer;main.inner 32 at 9");
     assert!(matches!(of(&[nothing(Some(1))]), Err(ImportError::Lacks(_))));
+}
+
+/// Pyroscope merges profiles of all periods and writes one second.
+#[test]
+fn samples_are_not_counted_by_a_period_that_a_store_assumes() {
+    let period_type = Some(ValueType { kind: 1, unit: 2 });
+    let profile = Profile { period_type, period: 1_000_000_000, ..go_heap() };
+    let count = |has_period: bool| {
+        let parts = [ProfilePart { bytes: profile.encode_to_vec(), time: Some(1) }];
+        let source = ImportedSource::of_series("x".to_owned(), &parts, has_period).expect("a profile");
+        let event = source.info.events.iter().find(|event| event.name == "alloc_space").expect("the type");
+        event.meaning().count
+    };
+    assert_eq!((count(true), count(false)), (SampleCount::PerPeriod(1_000_000_000), SampleCount::Unknown));
 }
 
 #[test]
@@ -301,20 +315,6 @@ fn speedscopes_missing_functions_and_weights_are_reported() {
     assert_eq!(read(text("").as_bytes()), ["t time a 1000000000", "t time a 1000000000 at 1000000000"]);
 }
 
-/// A profile of an unknown type was read by those members that other types have, too.
-#[test]
-fn speedscopes_unknown_types_are_named() {
-    let file = |profiles: &str| {
-        format!(r#"{{"shared":{{"frames":[{{"name":"a"}},{{"name":"b"}}]}},"profiles":[{profiles}]}}"#)
-    };
-    let of = |kind: &str| {
-        format!(
-            r#"{{"type":"{kind}","name":"t","unit":"none","samples":[[0]],"weights":[2],
-                "events":[{{"type":"O","frame":1,"at":0}},{{"type":"C","frame":1,"at":3}}]}}"#
-        )
-    };
-    assert_eq!(read(file(&of("sampled")).as_bytes()), ["t samples a 2"]);
-    assert_eq!(read(file(&of("evented")).as_bytes()), ["t samples b 3"]);
 #[test]
 fn negative_weights_are_reported() {
     let of = |weights: &str| {
@@ -330,6 +330,20 @@ fn negative_weights_are_reported() {
     assert!(firefox.expect("a profile").info.notes.contains(&"left out 2 samples with negative weights".to_owned()));
 }
 
+/// A profile of an unknown type was read by those members that other types have, too.
+#[test]
+fn speedscopes_unknown_types_are_named() {
+    let file = |profiles: &str| {
+        format!(r#"{{"shared":{{"frames":[{{"name":"a"}},{{"name":"b"}}]}},"profiles":[{profiles}]}}"#)
+    };
+    let of = |kind: &str| {
+        format!(
+            r#"{{"type":"{kind}","name":"t","unit":"none","samples":[[0]],"weights":[2],
+                "events":[{{"type":"O","frame":1,"at":0}},{{"type":"C","frame":1,"at":3}}]}}"#
+        )
+    };
+    assert_eq!(read(file(&of("sampled")).as_bytes()), ["t samples a 2"]);
+    assert_eq!(read(file(&of("evented")).as_bytes()), ["t samples b 3"]);
     let mut some = open(file(&[of("graph"), of("sampled"), of("graph")].join(",")).as_bytes()).expect("a profile");
     let left_out = "left out 2 profiles of unknown types: graph; the types sampled and evented are read";
     assert_eq!(some.info.notes, [left_out]);

@@ -15,7 +15,7 @@ use crate::kernel::wall_ns;
 use crate::lang::nearest_hint;
 use crate::source::imported::{ImportError, ImportedSource, ProfilePart};
 
-use address::{StoreAddress, StoreSpan};
+use address::{StoreAddress, StoreKind, StoreSpan};
 use client::{StoreClient, StoreError, WHOLE};
 pub(crate) use complete::candidates;
 use query::ProfileQuery;
@@ -79,7 +79,8 @@ impl StoreReader<'_> {
         };
         let name = format!("{shown} {kind}{} {from} until {until}", query.selector);
         let bytes = self.client.profile(&kind, &query.selector, self.span)?;
-        let mut whole = match ImportedSource::of_series(name.clone(), &[ProfilePart { bytes, time: None }]) {
+        let parts = [ProfilePart { bytes, time: None }];
+        let mut whole = match ImportedSource::of_series(name.clone(), &parts, self.has_period()) {
             Ok(whole) if whole.weight() > 0 => whole,
             Ok(_) | Err(ImportError::Lacks(_)) => return Err(self.nothing(&kind, &query)?),
             Err(error) => return Err(error.into()),
@@ -108,7 +109,13 @@ impl StoreReader<'_> {
             let bytes = self.client.profile(kind, selector, slice)?;
             parts.push(ProfilePart { bytes, time: Some(slice.from.saturating_mul(1_000_000)) });
         }
-        Ok(Some(ImportedSource::of_series(name.to_owned(), &parts)?))
+        Ok(Some(ImportedSource::of_series(name.to_owned(), &parts, self.has_period())?))
+    }
+
+    /// Returns whether profiles have the period of their samples. Pyroscope assumes one for each name of a type: one
+    /// second for `process_cpu`.
+    fn has_period(&self) -> bool {
+        self.address.kind != StoreKind::Pyroscope
     }
 
     /// Returns the store's types and labels.

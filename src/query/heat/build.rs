@@ -18,6 +18,8 @@ use super::{Heat, HeatBy, HeatLane, HeatSpec, MAX_COLUMNS, MAX_ROWS, SECOND, row
 const MILLISECOND: u64 = 1_000_000;
 /// The longest time that a sample of sleep stands for: longer sleeps are counted in parts.
 const MOST_SLEEP: u64 = 11 * SECOND;
+/// The most that cells have together, if they are values.
+const MOST_VALUE: u64 = 1 << 30;
 /// The minimum number of samples per thread.
 const EACH: usize = 1 << 18;
 
@@ -39,7 +41,13 @@ pub fn build(work: HeatInput<'_>, spec: &HeatSpec, before: &[HeatLane], leaves: 
     let mut heat = Heat { by: spec.by, length: spec.length.max(1), columns, ..Heat::default() };
     heat.in_time = of.wall.is_some() || data.events.get(of.event).is_some_and(|name| name == OFF_CPU_TIME);
     let (total, count) = (aggregate.total(), data.meaning(of.event).count);
-    heat.total = if heat.in_time { total.period / MILLISECOND } else { total.counted(count).0 };
+    // Samples whose number is unknown are weighed by their values.
+    heat.value = (count == SampleCount::Unknown && !heat.in_time).then_some(total.period / MOST_VALUE + 1);
+    heat.total = match heat.value {
+        Some(one) => total.period / one,
+        None if heat.in_time => total.period / MILLISECOND,
+        None => total.counted(count).0,
+    };
     let Some((oldest, newest)) = data.profile.span() else { return heat };
     // A frozen view ends with the newest sample at that time.
     let frozen = work.end < data.profile.end();
@@ -70,6 +78,8 @@ struct Pass<'a> {
     span: u64,
     /// The number of samples that each stored one stands for.
     count: SampleCount,
+    /// See [`Heat::value`].
+    value: Option<u64>,
     /// The events of CPU time and of the latency profile.
     latency: Option<(usize, usize)>,
 }
@@ -97,7 +107,8 @@ impl<'a> Pass<'a> {
         let span = (heat.columns as u64).saturating_mul(heat.length);
         let latency = latency_pair(work.data.events.iter().map(String::as_str));
         let count = work.data.meaning(work.of.event).count;
-        Self { work, rows, n_rows: heat.rows, length: heat.length, begin, span, count, latency }
+        let (value, n_rows, length) = (heat.value, heat.rows, heat.length);
+        Self { work, rows, n_rows, length, begin, span, count, value, latency }
     }
 
     fn all(&self, n: usize) -> Sums {
@@ -185,9 +196,12 @@ impl<'a> Pass<'a> {
         sums
     }
 
-    /// Returns the number of samples that a stored one stands for: at least one, so that it can be seen.
+    /// Returns the number of samples that a stored one stands for, or its value: at least one, so that it can be seen.
     fn samples(&self, weight: u64) -> u32 {
-        let (n, _) = Acc::one(weight).counted(self.count);
+        let n = match self.value {
+            Some(one) => weight.saturating_add(one / 2) / one,
+            None => Acc::one(weight).counted(self.count).0,
+        };
         u32::try_from(n.max(1)).unwrap_or(u32::MAX)
     }
 

@@ -106,7 +106,7 @@ pub struct HeatSpec {
     pub lit: Option<Arc<Filter>>,
 }
 
-/// A map. Cells are numbers of samples or milliseconds of thread time, column by column.
+/// A map. Cells are numbers of samples, milliseconds of thread time, or values of a file, column by column.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Heat {
     /// The kind of rows.
@@ -125,6 +125,8 @@ pub struct Heat {
     pub cells: Vec<u32>,
     /// Whether cells, also lit ones, and their total are milliseconds of thread time instead of samples.
     pub in_time: bool,
+    /// The value of 1 in cells and their total, if these are values of another tool's file instead of samples.
+    pub value: Option<u64>,
     /// The number of lit samples per cell; empty if not requested.
     pub lit: Vec<u32>,
     /// By column, the CPU time of samples and its sum divided by the running threads of each sample's process; empty if

@@ -77,6 +77,26 @@ fn sums_are_the_samples_that_they_stand_for() {
     assert_eq!((heat.cells, heat.total), (vec![3, 2], 4));
 }
 
+/// Stacks of a store whose samples cannot be counted are as heavy as their values.
+#[test]
+fn sums_of_unknown_samples_are_weighed_by_their_values() {
+    let map = |factor: u64| {
+        let mut staged = Staged::default();
+        for (time, weight) in [(0, 30), (SECOND, 10), (SECOND + 1, 10)] {
+            let site = staged.site(1, &[]);
+            staged.profile.push(START + time, site, weight * factor, 0, 0);
+        }
+        staged.profile.learn_event(0, &EventDesc::imported("cpu", EventUnit::Nanoseconds).of_sums(0));
+        asked(&staged, 0, &spec(HeatBy::Offset, Some(0), 2, 1), None, u64::MAX, &mut SiteLanes::default())
+    };
+    let small = map(1);
+    assert_eq!((small.cells, small.total, small.value), (vec![30, 20], 50, Some(1)));
+    let large = map(1 << 40);
+    let one = large.value.expect("values");
+    assert_eq!(large.total, (50 << 40) / one);
+    assert!((large.cells[0] * 2).abs_diff(large.cells[1] * 3) <= 8, "{:?}", large.cells);
+}
+
 #[test]
 fn a_burst_in_every_second_is_a_line_across() {
     let ms = SECOND / 1000;

@@ -6,6 +6,7 @@ use crate::lang::counted;
 use crate::panel::function_name::fit_function;
 use crate::panel::text::{clean, fit, width};
 use crate::panel::unit::{duration, percent, thousands};
+use crate::profile::Acc;
 use crate::query::heat::{Heat, HeatBy, SECOND};
 use crate::query::time_range::time_of_day;
 use crate::session::Origin;
@@ -30,7 +31,7 @@ pub(crate) fn draw(model: &Model, view: &TimeState, on: &mut Canvas<'_>) {
     }
     let map = map_area(model, view);
     let selected = view.selected(heat);
-    legend(view, heat, &mut on.part(Rect { height: 1, ..on.area }));
+    legend(model, view, heat, &mut on.part(Rect { height: 1, ..on.area }));
     let packing = RowPacking::of(model, view, heat.rows, map.height);
     names(view, heat, packing, &mut on.part(Rect { x: on.area.x, width: map.x - on.area.x, ..map }));
     let wide = wide(model, view, map.width);
@@ -77,7 +78,7 @@ fn nothing(model: &Model, heat: &Heat) -> Option<&'static str> {
 }
 
 /// Draws the legend: rows, columns and colours.
-fn legend(view: &TimeState, heat: &Heat, on: &mut Canvas<'_>) {
+fn legend(model: &Model, view: &TimeState, heat: &Heat, on: &mut Canvas<'_>) {
     let rows = match heat.by {
         HeatBy::Offset => format!("rows {}", duration(heat.length / heat.rows.max(1) as u64)),
         by => format!("rows by {}", by.word()),
@@ -89,10 +90,16 @@ fn legend(view: &TimeState, heat: &Heat, on: &mut Canvas<'_>) {
         // On a narrow screen, show the first and last level only.
         if on.area.width >= 100 || i == 0 || i + 1 == levels.len() {
             let text = if from == upto { "" } else { "≤" };
-            x += on.put(x, 0, &format!("{text}{} ", thousands(u64::from(*upto))), on.theme.dim);
+            let upto = value(model, heat, u64::from(*upto)).unwrap_or_else(|| thousands(u64::from(*upto)));
+            x += on.put(x, 0, &format!("{text}{upto} "), on.theme.dim);
         }
     }
-    x += on.put(x, 0, if heat.in_time { "ms of threads  " } else { "samples  " }, on.theme.dim);
+    let noun = match heat.value {
+        Some(_) => " ",
+        None if heat.in_time => "ms of threads  ",
+        None => "samples  ",
+    };
+    x += on.put(x, 0, noun, on.theme.dim);
     if heat.lost.iter().any(|n| *n > 0) {
         x += on.put(x, 0, "× lost  ", on.theme.error);
     }
@@ -101,6 +108,11 @@ fn legend(view: &TimeState, heat: &Heat, on: &mut Canvas<'_>) {
         let room = usize::from(on.area.width.saturating_sub(x + 1));
         on.put(x, 0, &fit(&clean(name), room), on.theme.text);
     }
+}
+
+/// Returns a sum of cells in the unit of the file, if they are its values.
+fn value(model: &Model, heat: &Heat, sum: u64) -> Option<String> {
+    Some(model.weighed(Acc { samples: 0, period: sum.saturating_mul(heat.value?) }))
 }
 
 /// Returns the levels in use: level, minimum and maximum count.
@@ -212,9 +224,10 @@ fn cursor_line(model: &Model, view: &TimeState, heat: &Heat, selected: &TimeSele
     let seconds = |ns: u64| ns as f64 / 1e9;
     let mut parts = vec![
         format!("{:.3}–{:.3} s ({})", seconds(from), seconds(until), duration(until - from)),
-        match heat.in_time {
-            true => format!("{} of threads", duration(selected.samples.saturating_mul(1_000_000))),
-            false => counted(selected.samples, "sample"),
+        match value(model, heat, selected.samples) {
+            Some(value) => value,
+            None if heat.in_time => format!("{} of threads", duration(selected.samples.saturating_mul(1_000_000))),
+            None => counted(selected.samples, "sample"),
         },
     ];
     if let Some(lane) = selected.rows.as_ref().and_then(|rows| heat.lanes.get(rows.start)) {
@@ -241,7 +254,7 @@ fn cursor_line(model: &Model, view: &TimeState, heat: &Heat, selected: &TimeSele
     if width(&words) + width(hint) + 1 < usize::from(model.frame.size.0) { words + hint } else { words }
 }
 
-/// Returns the map as text: a line per row with its name and sample counts.
+/// Returns the map as text: a line per row with its name and sample counts or values.
 pub(crate) fn text(heat: &Heat) -> String {
     let mut out = String::new();
     for row in 0..heat.rows {
@@ -249,7 +262,8 @@ pub(crate) fn text(heat: &Heat) -> String {
             Some(lane) => clean(&lane.label).into_owned(),
             None => duration(heat.offset(row)),
         };
-        let cells: Vec<String> = (0..heat.columns).map(|column| heat.cell(column, row).to_string()).collect();
+        let cell = |column: usize| u64::from(heat.cell(column, row)).saturating_mul(heat.value.unwrap_or(1));
+        let cells: Vec<String> = (0..heat.columns).map(|column| cell(column).to_string()).collect();
         out.push_str(&format!("{name}\t{}\n", cells.join("\t")));
     }
     if !heat.running.is_empty() {

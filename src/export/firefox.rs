@@ -28,29 +28,37 @@ pub(super) const FORMAT: ExportFormat = ExportFormat {
     writer: FormatWriter::Profile(Some(EscapeForm::Json), write),
 };
 
+/// The numbers of a process and a thread, and the name if a number is missing, as in profiles of other tools.
+type TaskKey = (i32, i32, String);
+
+fn key(pid: i32, tid: i32, name: &str) -> TaskKey {
+    (pid, tid, if pid.min(tid) < 0 { name.to_owned() } else { String::new() })
+}
+
 struct Builder<'a> {
     data: Data<'a>,
     named: SymbolStacks,
     out: Profile,
     categories: [CategoryHandle; 3],
-    threads: HashMap<(i32, i32), ThreadHandle>,
-    processes: HashMap<i32, fxprof_processed_profile::ProcessHandle>,
+    threads: HashMap<TaskKey, ThreadHandle>,
+    processes: HashMap<TaskKey, fxprof_processed_profile::ProcessHandle>,
     stacks: HashMap<(ThreadHandle, NodeId), StackHandle>,
 }
 
 impl Builder<'_> {
     fn thread(&mut self, pid: i32, tid: i32, comm: &str) -> ThreadHandle {
-        if let Some(thread) = self.threads.get(&(pid, tid)) {
+        let (own, of) = (key(pid, tid, comm), key(pid, pid, comm));
+        if let Some(thread) = self.threads.get(&own) {
             return *thread;
         }
         let start = Timestamp::from_nanos_since_reference(0);
         let number = |n: i32| u32::try_from(n).unwrap_or(0);
         let out = &mut self.out;
-        let process =
-            *self.processes.entry(pid).or_insert_with(|| out.add_process(&format!("{comm} {pid}"), number(pid), start));
+        let name = if pid < 0 { comm.to_owned() } else { format!("{comm} {pid}") };
+        let process = *self.processes.entry(of).or_insert_with(|| out.add_process(&name, number(pid), start));
         let thread = out.add_thread(process, number(tid), start, pid == tid);
         out.set_thread_name(thread, comm);
-        self.threads.insert((pid, tid), thread);
+        self.threads.insert(own, thread);
         thread
     }
 

@@ -51,7 +51,9 @@ fn write(input: &ExportInput<'_>, out: &mut dyn Write) -> io::Result<()> {
     out.write_all(b"]},\"profiles\":[")?;
     list(out, &threads, |(task, stacks), out| {
         let task = &data.session.tasks()[task.0 as usize];
-        one(&format!("{} {}/{}", task.comm, task.pid, task.tid), unit, stacks, &named, out)
+        // Profiles of other tools may lack the numbers.
+        let ids = if task.pid < 0 && task.tid < 0 { String::new() } else { format!(" {}/{}", task.pid, task.tid) };
+        one(&format!("{}{ids}", task.comm), unit, stacks, &named, out)
     })?;
     out.write_all(b"]}\n")?;
     out.flush()

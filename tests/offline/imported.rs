@@ -112,6 +112,38 @@ fn labels_survive_an_export() {
         .map(|label| profile.strings[label.key as usize].as_str())
         .collect();
     assert!(keys.contains("http.path") && !keys.contains("pid") && !keys.contains("tid"), "{keys:?}");
+    for to in ["speedscope", "firefox"] {
+        let text = run(program().arg("export").arg(imported("go-cpu.pprof")).args(["-o", "-", "--to", to])).stdout;
+        assert!(!String::from_utf8_lossy(&text).contains(" -1"), "{to}");
+    }
+}
+
+/// Threads without numbers are as many as they have names.
+#[test]
+fn threads_without_numbers_stay_apart_in_exports() {
+    let dir = tempfile::tempdir().expect("dir");
+    let file = dir.path().join("two.json");
+    let of = |name: &str, weight: u64| {
+        format!(
+            r#"{{"type":"sampled","name":"{name}","unit":"bytes","startValue":0,"endValue":9,"samples":[[0]],"weights":[{weight}]}}"#
+        )
+    };
+    let profiles = [of("one", 7), of("two", 3)].join(",");
+    let text = format!(r#"{{"shared":{{"frames":[{{"name":"main"}}]}},"profiles":[{profiles}]}}"#);
+    std::fs::write(&file, text).expect("written");
+    let exported = |to: &str| -> serde_json::Value {
+        let text = run(program().arg("export").arg(&file).args(["-o", "-", "--to", to])).stdout;
+        serde_json::from_slice(&text).expect("JSON")
+    };
+    let list = |of: &serde_json::Value, weights: &dyn Fn(&serde_json::Value) -> serde_json::Value| {
+        let one = |of: &serde_json::Value| (of["name"].as_str().expect("a name").to_owned(), weights(of)[0].as_u64());
+        let mut all: Vec<(String, Option<u64>)> = of.as_array().expect("a list").iter().map(one).collect();
+        all.sort();
+        all
+    };
+    let want = [("one".to_owned(), Some(7)), ("two".to_owned(), Some(3))];
+    assert_eq!(list(&exported("firefox")["threads"], &|of| of["samples"]["weight"].clone()), want);
+    assert_eq!(list(&exported("speedscope")["profiles"], &|of| of["weights"].clone()), want);
 }
 
 /// Our reader of V8's files against sums computed from the JSON alone.

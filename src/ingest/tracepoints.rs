@@ -31,9 +31,12 @@ pub fn format(info: &Info, name: &str) -> Option<Format> {
     find(info, name).map(|(_, format)| format).or_else(of_machine)
 }
 
-/// Returns the fields of all tracepoints, for filters. A field that is a text in any of them is a text.
+/// Returns the fields of all tracepoints and a profile's labels, for filters. A field that is a text in any of them is a
+/// text.
 pub fn fields(info: &Info, names: &[&str]) -> Vec<TraceField> {
-    let formats: Vec<Format> = names.iter().filter_map(|name| format(info, base_name(name))).collect();
+    let labels = |name: &str| Some(Format { name: name.to_owned(), ..info.labels.as_deref()?.clone() });
+    let of = |name: &&str| format(info, base_name(name)).or_else(|| labels(name));
+    let formats: Vec<Format> = names.iter().filter_map(of).collect();
     filter::trace_fields(formats.iter())
 }
 

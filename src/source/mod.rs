@@ -11,6 +11,7 @@ pub mod text;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use crate::event::format::Format;
 use crate::kernel::attr::{Flag, sample};
 use crate::perfdata::EventDesc;
 use crate::perfdata::build_ids::IdentifiedFile;
@@ -71,6 +72,8 @@ pub struct Info {
     pub head: Option<Arc<Recording>>,
     /// The tracing data of a recording: the formats of its tracepoints.
     pub tracing: Vec<u8>,
+    /// The labels of another tool's profile, as the fields of each of its events.
+    pub labels: Option<Arc<Format>>,
     /// Files whose build ids are in a recording's header.
     pub build_ids: Vec<IdentifiedFile>,
     /// For each input its events, as indices into `events`; empty for a single input with just `events`.

@@ -92,6 +92,21 @@ fn labels_filter_samples() {
     assert!(text.lines().any(|line| line.split(',').any(|cell| cell == "/b")), "{text}");
 }
 
+/// Filters of the screen know labels, both when they are typed and at the start.
+#[test]
+fn labels_filter_samples_on_the_screen() {
+    let file = imported("go-cpu.pprof");
+    let open = || Harness::open(file.to_str().expect("utf-8"), "kallsyms", 100, 14);
+    let typed = open().keys("fhttp_path == \"/a\"<ret>");
+    let started = open().restart(Start { filter: Some("http_path == \"/a\"".to_owned()), ..Start::default() });
+    let rows = |screen: &Harness| screen.text().lines().skip(4).take(6).map(str::to_owned).collect::<Vec<_>>();
+    for screen in [&typed, &started] {
+        assert!(screen.filter().is_some_and(|filter| filter.contains("http_path")), "{}", screen.text());
+        assert_eq!(rows(screen), rows(&started));
+        assert_ne!(rows(screen), rows(&open()));
+    }
+}
+
 /// An exported profile has the labels of the imported one with their keys, and no numbers that are unknown.
 #[test]
 fn labels_survive_an_export() {

@@ -174,6 +174,7 @@ impl ImportedSource {
             is_named: true,
             target: name.clone(),
             events: profile.events.clone(),
+            labels: format.clone().map(Arc::new),
             facts: std::mem::take(&mut profile.facts),
             notes: std::mem::take(&mut profile.notes),
             measured: (profile.duration > 0).then_some((0, profile.duration)),

@@ -188,6 +188,9 @@ fn below(model: &Model, view: &OverviewState, theme: &Theme, cells: usize) -> Ve
     }
     out.extend(view.normal.traffic.iter().map(|line| (line.clone(), theme.dim)));
     let lack = view.lacks.map(|lack| match lack {
+        Lack::Recorded if model.context.is_timeless() => {
+            "A profile has no figures of disks, memory and networks: 1 and 2 show its functions."
+        }
         Lack::Recorded => {
             "A recording has no figures of disks, memory and networks: 1 and 2 show its functions, 3 when they ran."
         }

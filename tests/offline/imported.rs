@@ -105,6 +105,9 @@ fn labels_filter_samples_on_the_screen() {
         assert_eq!(rows(screen), rows(&started));
         assert_ne!(rows(screen), rows(&open()));
     }
+    // Rows by a label, of the event that is shown.
+    let labels = open().keys("<tab>").text();
+    assert!(labels.contains("http_path") && labels.contains(" /a") && labels.contains(" /b"), "{labels}");
 }
 
 /// An exported profile has the labels of the imported one with their keys, and no numbers that are unknown.

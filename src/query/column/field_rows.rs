@@ -64,7 +64,7 @@ impl FieldCombinations {
     pub(crate) fn reader(&self, data: Data<'_>, event: u16) -> FieldReader<'_> {
         let format = data.profile.format(event);
         let find = |name: &&str| {
-            let (of, field) = name.split_once('.').map_or((None, *name), |(of, field)| (Some(of), field));
+            let (of, field) = name.rsplit_once('.').map_or((None, *name), |(of, field)| (Some(of), field));
             format.filter(|format| of.is_none_or(|of| of == format.name))?.said(field).cloned()
         };
         let fields = self.names.iter().map(find).collect();

@@ -299,7 +299,9 @@ impl ColumnKey {
         let is_name = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
         let one = |word: &str| {
             let found = ALL.iter().find(|entry| entry.names.contains(&word)).map(|entry| entry.key);
-            let of_event = || word.split_once('.').filter(|(event, field)| is_name(event) && is_name(field));
+            // Other tools' events may have other characters in their names.
+            let is_event = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_graphic());
+            let of_event = || word.rsplit_once('.').filter(|(event, field)| is_event(event) && is_name(field));
             found.or_else(|| of_event().map(|_| traced(word))).ok_or_else(|| UnknownKey(word.to_owned()))
         };
         let mut keys =
@@ -355,6 +357,7 @@ mod tests {
             field.entry().only(&ColumnValue::Number(-7)).map(|(_, filter)| filter).as_deref(),
             Some("next_comm == -7")
         );
+        assert_eq!(ColumnKey::parse_list("jdk.CPU-time.path"), Ok(vec![traced("jdk.CPU-time.path")]));
         assert_eq!(ColumnKey::parse_list("sched_switch."), Err(UnknownKey("sched_switch.".to_owned())));
         for entry in ALL {
             let names = entry.names.iter().map(|name| ColumnKey::parse_list(name));

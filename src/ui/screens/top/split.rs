@@ -3,6 +3,7 @@
 use crate::event::base_name;
 use crate::filter::equals;
 use crate::query::ColumnKey;
+use crate::query::answer::EventInfo;
 use crate::query::column::traced;
 use crate::query::rows::task_choices::TaskSamples;
 use crate::query::rows::top_table::TopField;
@@ -113,7 +114,12 @@ impl Model {
     /// and functions by task or place. A tracepoint's own texts, without a function, come before whole processes.
     pub(crate) fn splits(&self) -> Vec<RowSplit> {
         let event = self.event();
-        let name = event.and_then(|event| base_name(&event.name).split_once(':')).map_or("", |(_, name)| name);
+        // Labels are fields of events by their whole names, which are not those of tracepoints.
+        let name_of = |event: &EventInfo| match self.context.info.labels.is_some() {
+            true => event.name.clone(),
+            false => base_name(&event.name).split_once(':').map_or("", |(_, name)| name).to_owned(),
+        };
+        let name = event.map(name_of).unwrap_or_default();
         let texts = event.into_iter().flat_map(|event| &event.texts).map(|text| {
             let key = traced(&format!("{name}.{text}"));
             RowSplit::whole(key.entry().words, &[key])

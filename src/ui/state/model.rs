@@ -153,7 +153,7 @@ impl Model {
         counted(n, noun)
     }
 
-    /// Returns a weight of which the samples cannot be counted, with its unit: a value of another tool's file.
+    /// Returns the value of another tool's file with its unit, if its samples cannot be counted.
     fn amount(&self, weight: Acc) -> Option<String> {
         let PeriodMeaning { unit, count, is_value, .. } = self.meaning();
         let text = || match unit {

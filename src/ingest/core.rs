@@ -199,7 +199,7 @@ impl IngestState {
             let range = sample.frames.start as usize..sample.frames.end as usize;
             let stack = frames.get(range).unwrap_or_default();
             let site = self.texts.site(&sample, stack, &mut self.session, &mut self.profile);
-            self.count(sample.time, sample.event);
+            self.count(sample.time, sample.event, self.profile.meaning(sample.event).height(sample.period));
             let (time, period, cpu, event) = (sample.time, sample.period, sample.cpu as u16, sample.event);
             match &sample.raw {
                 Some(raw) => self.profile.push_raw(time, site, period, cpu, event, raw),
@@ -262,8 +262,9 @@ impl IngestState {
         self.inputs.slots()
     }
 
-    fn count(&mut self, time: u64, event: u16) {
-        self.times.count(time);
+    /// Counts a sample that stands for some number of samples on the timeline.
+    fn count(&mut self, time: u64, event: u16, samples: u32) {
+        self.times.count(time, samples);
         self.profile.ledger.received += 1;
         self.profile.ledger.timed += u64::from(self.modes.clock == Some(event));
     }

@@ -39,6 +39,21 @@ pub struct PeriodMeaning {
     pub(crate) is_value: bool,
 }
 
+impl PeriodMeaning {
+    /// Returns the samples that a stored one is drawn as on the timeline, at least one. A sum whose samples cannot be
+    /// counted is as high as its milliseconds, kilobytes or counts.
+    pub(crate) fn height(self, period: u64) -> u32 {
+        let samples = match (self.count, self.unit) {
+            (SampleCount::One, _) => 1,
+            (SampleCount::PerPeriod(one), _) => period / one.max(1),
+            (SampleCount::Unknown, EventUnit::Nanoseconds) => period / 1_000_000,
+            (SampleCount::Unknown, EventUnit::Bytes) => period / 1000,
+            (SampleCount::Unknown, unit) => (period as f64 / unit.scale()) as u64,
+        };
+        u32::try_from(samples.max(1)).unwrap_or(u32::MAX)
+    }
+}
+
 impl EventUnit {
     /// The maximum number of decimals of counts; those of all writers are fewer.
     pub(crate) const MOST_DECIMALS: u8 = 12;
@@ -83,5 +98,23 @@ impl EventUnit {
         let fraction = fraction.trim_end_matches('0');
         let dot = if fraction.is_empty() { "" } else { "." };
         format!("{}{dot}{fraction}", period / scale)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_are_as_high_as_their_samples_or_values() {
+        let of = |count, unit, period| PeriodMeaning { unit, count, ..PeriodMeaning::default() }.height(period);
+        assert_eq!(of(SampleCount::One, EventUnit::Nanoseconds, 5_000_000), 1);
+        assert_eq!(of(SampleCount::PerPeriod(10), EventUnit::Count, 35), 3);
+        assert_eq!(of(SampleCount::Unknown, EventUnit::Nanoseconds, 5_000_000), 5);
+        assert_eq!(of(SampleCount::Unknown, EventUnit::Decimal(3), 7000), 7);
+        assert_eq!(
+            [of(SampleCount::Unknown, EventUnit::Bytes, 1), of(SampleCount::Unknown, EventUnit::Count, u64::MAX)],
+            [1, u32::MAX]
+        );
     }
 }

@@ -26,10 +26,10 @@ impl Default for Timeline {
 }
 
 impl Timeline {
-    /// Counts a sample at `after` nanoseconds since the session's start.
-    pub(crate) fn count(&mut self, after: u64) {
+    /// Counts samples at `after` nanoseconds since the session's start.
+    pub(crate) fn count(&mut self, after: u64, samples: u32) {
         let at = self.place(after);
-        add(&mut self.counts, at, 1);
+        add(&mut self.counts, at, samples);
     }
 
     pub(crate) fn lose(&mut self, after: u64, samples: u64) {
@@ -96,7 +96,7 @@ mod tests {
             cells in 1usize..300, grows: bool,
         ) {
             let mut timeline = Timeline::default();
-            times.iter().for_each(|t| timeline.count(*t));
+            times.iter().for_each(|t| timeline.count(*t, 1));
             prop_assert!(timeline.counts.len() <= SPANS);
             let until = times.iter().copied().max().unwrap_or(0);
             let parts = timeline.parts(until, cells, grows);
@@ -109,7 +109,7 @@ mod tests {
     fn parts_stay_where_they_are_while_time_goes_on() {
         let mut timeline = Timeline::default();
         let at = |t: &Timeline, until| t.parts(until, 8, true).counts;
-        (0..100).for_each(|i| timeline.count(i * 1_000_000));
+        (0..100).for_each(|i| timeline.count(i * 1_000_000, 1));
         assert_eq!(at(&timeline, 70_000_000), [10, 10, 10, 10, 10, 10, 10, 10]);
         assert_eq!(at(&timeline, 99_000_000), [20, 20, 20, 20, 20]);
         timeline.lose(0, 3);

@@ -108,7 +108,7 @@ impl IngestState {
         self.session.seen(sample.pid, sample.time, mode == misc::USER, sample.chain);
         let text = self.tracing.text(&self.events[usize::from(event)], sample.raw, &self.session);
         let trace = text.map_or(TraceId::default(), |text| self.profile.sites.trace(&text));
-        self.count(time, event);
+        self.count(time, event, 1);
         if !self.wants.chains {
             sample.chain = &[];
         } else if let Some(chains) = chains {

@@ -23,9 +23,9 @@ impl SessionTimes {
         }
     }
 
-    pub(super) fn count(&mut self, time: u64) {
+    pub(super) fn count(&mut self, time: u64, samples: u32) {
         self.begin(time);
-        self.timeline.count(time.saturating_sub(self.start));
+        self.timeline.count(time.saturating_sub(self.start), samples);
     }
 
     /// Begins the measured time, unless it has begun.

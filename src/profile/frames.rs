@@ -198,13 +198,13 @@ impl Frames {
     fn known_at(&self, dso: DsoId, at: u64) -> Option<SymId> {
         let (_, (end, frame)) = self.same.get(&dso)?.range(..=at).next_back()?;
         let sym = SymId(self.sym[frame.0 as usize]);
-        let is_known = self.syms.get(sym.0 as usize).is_some_and(|sym| sym.state == SymState::Known);
-        (at < *end && is_known).then_some(sym)
+        let state = self.syms.get(sym.0 as usize)?.state;
+        (at < *end && matches!(state, SymState::Known | SymState::Bounded)).then_some(sym)
     }
 
     /// Gives later frames at these addresses of a frame's DSO the function of that frame, without a lookup.
     pub(crate) fn know_same(&mut self, dsos: &Dsos, frame: FrameId, addresses: Range<u64>) {
-        const MANY: usize = 1 << 12;
+        const MANY: usize = 1 << 13;
         let Some(one) = self.list.get(frame.0 as usize).filter(|_| !self.are_found_again) else { return };
         let of_dso = self.same.entry(one.place(dsos).0).or_default();
         if of_dso.len() == MANY {

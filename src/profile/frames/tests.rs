@@ -60,12 +60,18 @@ fn code_of_a_jit_without_names_is_one_row() {
     assert_eq!(s.names()[..2], [UNNAMED_CODE, "loop"]);
 }
 
-/// A hot function has many addresses.
+/// A hot function has many addresses; that of a stripped file has bounds only.
 #[test]
 fn addresses_of_a_known_function_need_no_lookup() {
+    for is_symbol in [true, false] {
+        know_addresses_of(found(0x8, "main").map(|function| Symbolized { is_symbol, ..function }));
+    }
+}
+
+fn know_addresses_of(function: Option<Symbolized>) {
     let mut s = stage();
     s.frames.wanted(&s.session.dsos);
-    s.frames.set(FrameId(0), &s.app, 0x10, found(0x8, "main"));
+    s.frames.set(FrameId(0), &s.app, 0x10, function);
     s.frames.know_same(&s.session.dsos, FrameId(0), 0x8..0x18);
     for ip in [0x12, 0x17, 0x18, 0x7] {
         s.frames.intern(frame(ip));

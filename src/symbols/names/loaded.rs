@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::demangle::{NameForm, demangle, is_mangled};
 use super::table::SymbolTable;
@@ -22,6 +22,10 @@ const ENTRY: usize = 80;
 
 /// Bytes of a known function without a symbol.
 const BARE: usize = 40;
+
+/// The limit of addresses that are known to be outside all functions, and the bytes of each.
+const MAX_OUTSIDE: usize = 1 << 12;
+const OUTSIDE: usize = 16;
 
 /// A function that holds an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,6 +73,8 @@ pub(crate) struct LoadedFiles {
     pub(crate) bounds: Option<Bounds>,
     /// Those looked up so far: start in the file to end and linked start.
     bare: BTreeMap<u64, (u64, u64)>,
+    /// Addresses that were looked up and that no function holds.
+    outside: FxHashSet<u64>,
     /// The difference from the tables' addresses to the recorded ones.
     pub(crate) moved: u64,
     /// Whether labels name the code after them, also within functions: in the kernel.
@@ -90,14 +96,28 @@ impl LoadedFiles {
         Ok(Some(Symbolized { start: symbol.start, end: symbol.end, name, is_symbol: true }))
     }
 
-    /// Returns the addresses around one that have the same function, if a symbol names it.
+    /// Returns the addresses around one that have the same function.
     pub(crate) fn same(&self, addr: u64) -> Option<Range<u64>> {
+        if self.has_labels {
+            return None;
+        }
         // A function of the first table precedes those of the others.
-        self.tables.first().filter(|_| !self.has_labels)?.same(addr)
+        self.tables.first().and_then(|table| table.same(addr)).or_else(|| {
+            let (bare, _) = self.bare_at(addr)?;
+            self.tables.iter().try_fold(bare, |range, table| {
+                let gap = table.gap(addr)?;
+                Some(range.start.max(gap.start)..range.end.min(gap.end))
+            })
+        })
+    }
+
+    /// Returns whether a look-up among the bounds would not find anything new.
+    fn is_looked_up(&self, addr: u64) -> bool {
+        self.bare_at(addr).is_some() || self.outside.contains(&addr)
     }
 
     fn bounded(&mut self, addr: u64) -> Result<Option<Symbolized>, String> {
-        if self.bare_at(addr).is_none() {
+        if !self.is_looked_up(addr) {
             self.look_for(vec![addr])?;
         }
         let Some((Range { start, end }, linked)) = self.bare_at(addr) else { return Ok(None) };
@@ -113,11 +133,19 @@ impl LoadedFiles {
     fn look_for(&mut self, addrs: Vec<u64>) -> Result<(), String> {
         let Some(mut bounds) = self.bounds.take() else { return Ok(()) };
         let (bounds, found) = run_isolated(move || {
-            let found: Vec<_> = addrs.into_iter().filter_map(|addr| bounds.find(addr)).collect();
+            let found: Vec<_> = addrs.into_iter().map(|addr| (addr, bounds.find(addr))).collect();
             (bounds, found)
         })?;
         self.bounds = Some(bounds);
-        self.bare.extend(found.into_iter().map(|(range, linked)| (range.start, (range.end, linked))));
+        if self.outside.len() + found.len() > MAX_OUTSIDE {
+            self.outside.clear();
+        }
+        for (addr, found) in found {
+            match found {
+                Some((range, linked)) => _ = self.bare.insert(range.start, (range.end, linked)),
+                None => _ = self.outside.insert(addr),
+            }
+        }
         Ok(())
     }
 
@@ -129,7 +157,7 @@ impl LoadedFiles {
                 Some(symbol) if is_mangled(symbol.name) && !self.shown.names.contains_key(&symbol.start) => {
                     mangled.entry(symbol.start).or_insert_with(|| symbol.name.to_vec());
                 }
-                None if self.bare_at(addr).is_none() => bare.push(addr),
+                None if !self.is_looked_up(addr) => bare.push(addr),
                 _ => {}
             }
         }
@@ -153,6 +181,7 @@ impl LoadedFiles {
             + self.shown.bytes
             + self.bounds.as_ref().map_or(0, Bounds::memory)
             + self.bare.len() * BARE
+            + self.outside.len() * OUTSIDE
     }
 }
 
@@ -236,6 +265,11 @@ mod tests {
         let name = |at: usize| found[at].as_ref().map(|one| &*one.name);
         assert_eq!((name(0), name(2), name(3)), (Some("foo::bar"), Some("main"), Some("core::fmt::write")));
         assert!(found[4] == found[5] && found[4].as_ref().is_some_and(|one| !one.is_symbol));
+        // Later addresses of a function need no look-up, and neither does an address outside of all functions.
+        let same = |addr| together.same(addr);
+        assert!(same(offset).is_some_and(|range| range.contains(&offset) && range.contains(&(offset + 1))));
+        assert_eq!((same(16), same(u64::MAX)), (Some(16..32), None));
+        assert!(together.is_looked_up(u64::MAX) && !together.is_looked_up(u64::MAX - 1));
         assert_eq!((read, found[6].clone(), alone.memory()), (2, None, together.memory()));
     }
 }

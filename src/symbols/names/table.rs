@@ -245,6 +245,15 @@ impl SymbolTable {
         range.contains(&addr).then_some(range)
     }
 
+    /// Returns the addresses around one without a function for which [`Self::find`] does not return any either; `None` if
+    /// the address may have one.
+    pub(crate) fn gap(&self, addr: u64) -> Option<Range<u64>> {
+        let next = self.starts.up_to(addr);
+        let ends = (next.saturating_sub(LABELS)..next).filter_map(|i| self.range(i)).map(|(_, end)| end);
+        let range = ends.max().unwrap_or(0)..self.starts.get(next).unwrap_or(u64::MAX);
+        range.contains(&addr).then_some(range)
+    }
+
     /// Iterates over all functions, sorted by address.
     pub fn iter(&self) -> impl Iterator<Item = Symbol<'_>> {
         (0..self.len()).filter_map(|i| self.get(i))

@@ -208,5 +208,9 @@ proptest! {
             prop_assert!(range.contains(&addr) && first.is_some());
             prop_assert!(all.into_iter().all(|found| found == first), "{range:?}");
         }
+        if let Some(range) = table.gap(addr) {
+            let mut all = (range.start..range.end.min(200)).map(|at| table.find(at));
+            prop_assert!(range.contains(&addr) && all.all(|found| found.is_none()), "{range:?}");
+        }
     }
 }

@@ -79,6 +79,7 @@ impl LiveSource {
         for (cpu, ring) in rings {
             pipeline.drain(*cpu, ring.drained(), &mut self.read, batch);
         }
+        self.attachment.walks.iter_mut().for_each(|walks| walks.pairs.wake());
         self.drained = batch.bytes.len() - had;
         self.attachment.tend_switches();
         self.add_waits(before, batch);

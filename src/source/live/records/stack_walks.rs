@@ -58,6 +58,8 @@ pub(crate) struct WalkJoiner {
     /// A walk whose groups are replaced.
     plain: Vec<u8>,
     told: FxHashSet<ProcessEvent>,
+    /// Whether events were sent whose receiver has not been woken.
+    has_sent: bool,
     /// Processes whose tables were requested, and whether a new one was among them.
     asked: FxHashSet<i32>,
     asked_anew: bool,
@@ -88,6 +90,7 @@ impl WalkJoiner {
             interpreted: InterpretedFrames::default(),
             plain: Vec::new(),
             told: FxHashSet::default(),
+            has_sent: false,
             asked: FxHashSet::default(),
             asked_anew: false,
             layout: Layout::default(),
@@ -170,10 +173,16 @@ impl WalkJoiner {
     pub(super) fn end(&mut self, cpu: u32, mut ring: RingWalks, read: &[u8], out: &mut RecordOutput<'_, '_>) {
         ring.traced.release(read, &self.callers, out);
         self.rings.insert(cpu, ring);
-        if !self.told.is_empty() {
+        self.has_sent |= !self.told.is_empty();
+        self.told.clear();
+    }
+
+    /// Wakes the thread that builds tables if it has new events: once for all rings of a round, because a wake-up costs
+    /// as much as reading the mappings of a process.
+    pub(crate) fn wake(&mut self) {
+        if std::mem::take(&mut self.has_sent) {
             self.news.wake();
         }
-        self.told.clear();
     }
 
     /// Requests the data that a walk lacked.

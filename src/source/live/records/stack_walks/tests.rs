@@ -348,6 +348,10 @@ fn tables_are_asked_for_once_a_round() {
     // Records without a time are later than any reading.
     let mut timed = RecordPipeline { walks: Some(&mut joined.walks), layout: LAYOUT, ..RecordPipeline::default() };
     timed.passed(0, &[fork(7), thread, exec, map, gone(6), gone(5)].concat());
+    // The receiver is woken once for all rings.
+    assert!(joined.walks.has_sent);
+    joined.walks.wake();
+    assert!(!joined.walks.has_sent);
     let news: Vec<ProcessEvent> = joined.news.receiver.try_iter().collect();
     assert_eq!(
         news,

@@ -14,7 +14,7 @@ use crate::source::containers::Reader;
 
 /// The shortest interval of scanning cgroups, and the inverse of the share of a CPU that scanning may take.
 const PAUSE: Duration = Duration::from_millis(250);
-const DUTY: u64 = 200;
+const DUTY: u64 = 400;
 /// The number of look-ups of a container without names: its cgroup may be older than its state.
 const TRIES: u32 = 8;
 

@@ -107,3 +107,31 @@ fn a_shell_waits_for_the_end_of_its_children() {
     let row = rows.iter().find(|row| is(row, "class", "until another process ends")).expect("the wait of the shell");
     assert!(row["blocked_ns"].as_u64() > Some(250_000_000) && is(row, "wakers", "sleep"), "{blocked}");
 }
+
+const IDLE_JAVA: &str = r#"
+public class Idle {
+    public static void main(String[] args) throws Exception { Thread.sleep(Integer.parseInt(args[0]) * 1000L); }
+}
+"#;
+
+/// The end of the program wakes HotSpot's own threads one by one. None of them was held up.
+#[test]
+fn an_idle_jvm_waits_for_work_until_its_end() {
+    needs!(traced());
+    if !["java", "javac"].into_iter().all(installed) {
+        return skipped("needs Java");
+    }
+    let dir = tempfile::tempdir().expect("a folder");
+    std::fs::write(dir.path().join("Idle.java"), IDLE_JAVA).expect("written");
+    let compiled = Command::new("javac").arg("Idle.java").current_dir(dir.path()).status();
+    assert!(compiled.is_ok_and(|status| status.success()));
+    with_time(&[3, 10, 30], |seconds| {
+        let answer = unit_answer(&["offcpu"], |command| {
+            command.args(["--", "java", "-XX:+UseG1GC", "-cp"]).arg(dir.path()).args(["Idle", &seconds.to_string()]);
+        });
+        let blocked = blocked(&answer);
+        let rows = blocked["rows"].as_array().expect("rows");
+        let is_unknown = |row: &&Value| is(row, "class", "not known") && row["share_pct"].as_f64() > Some(1.0);
+        if rows.iter().any(|row| is_unknown(&row)) { Err(blocked.to_string()) } else { Ok(()) }
+    });
+}

@@ -43,7 +43,7 @@ pub(super) const IDLE_WORKERS: &[&str] =
     &["runtime.stopm", "runtime.findRunnable", "runtime.findrunnable", "runtime.sysmon"];
 
 /// The library of HotSpot, its functions in which its own workers wait for a task, and those that wait. Threads of the
-/// program do not run the former: they compile, collect garbage and execute operations of the virtual machine.
+/// program do not run the former: they compile, collect garbage, and serve the virtual machine in other ways.
 const HOTSPOT: &str = "libjvm.so";
 const HOTSPOT_WORKERS: &[&str] = &[
     "CompileQueue::get",
@@ -55,9 +55,28 @@ const HOTSPOT_WORKERS: &[&str] = &[
     "WorkerThread::run",
     "G1ConcurrentMarkThread::run_service",
     "G1ConcurrentMarkThread::wait_for_next_cycle",
+    "G1ConcurrentRefineThread::run_service",
+    "G1ConcurrentRefineThread::wait_for_completed_buffers",
+    "G1PrimaryConcurrentRefineThread::wait_for_completed_buffers",
+    "G1SecondaryConcurrentRefineThread::wait_for_completed_buffers",
+    "G1ServiceThread::sleep_before_next_cycle",
+    "G1ServiceThread::wait_for_task",
+    "MonitorDeflationThread::monitor_deflation_thread_entry",
+    "NMethodSweeper::sweeper_loop",
+    "ServiceThread::service_thread_entry",
+    "WatcherThread::sleep",
+    "JVM_WaitForReferencePendingList",
+    "signal_thread_entry",
+    // Collectors that were started before the virtual machine was ready.
+    "wait_init_completed",
 ];
-const HOTSPOT_WAITS: &[&str] =
-    &["Monitor::wait", "Monitor::wait_without_safepoint_check", "PosixSemaphore::wait", "Semaphore::wait"];
+const HOTSPOT_WAITS: &[&str] = &[
+    "Monitor::wait",
+    "Monitor::wait_without_safepoint_check",
+    "PosixSemaphore::wait",
+    "Semaphore::wait",
+    "os::signal_wait",
+];
 /// A part of the names of glibc's functions that wait for a mutex.
 const MUTEX_WAIT: &str = "lll_lock";
 
@@ -183,6 +202,15 @@ mod tests {
         let timed = format!("{futex} < pthread_cond_timedwait < os::PlatformMonitor::wait < Monitor::wait");
         assert!(is_idle(&format!("{timed} < CompileQueue::get < CompileBroker::compiler_thread_loop < start_thread")));
         assert!(is_idle(&format!("{futex} < sem_wait < PosixSemaphore::wait < GangWorker::loop < start_thread")));
+        // The end of the program wakes these. The others wake up at times.
+        let entry = "JavaThread::thread_main_inner < Thread::call_run < start_thread";
+        let semaphore = format!("{futex} < sem_wait < PosixSemaphore::wait");
+        assert!(is_idle(&format!("{semaphore} < os::signal_wait < signal_thread_entry < {entry}")));
+        assert!(is_idle(&format!("{semaphore} < G1ConcurrentRefineThread::run_service < ConcurrentGCThread::run")));
+        let unchecked = format!("{timed}_without_safepoint_check");
+        assert!(is_idle(&format!("{unchecked} < ServiceThread::service_thread_entry < {entry}")));
+        assert!(is_idle(&format!("{unchecked} < WatcherThread::sleep < WatcherThread::run < start_thread")));
+        assert!(is_idle(&format!("{timed} < JVM_WaitForReferencePendingList < Reference.waitForReferencePendingList")));
         assert!(!is_idle(&format!("{futex} < lll_lock_wait < {timed} < CompileQueue::get < start_thread")));
         assert!(!is_idle(&format!("{timed} < SuspendibleThreadSet::yield < Task::work < GangWorker::loop")));
         assert!(!is_idle(&format!("{timed} < VMThread::wait_until_executed < VMThread::execute < Gc.main")));

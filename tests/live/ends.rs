@@ -108,6 +108,20 @@ fn a_shell_waits_for_the_end_of_its_children() {
     assert!(row["blocked_ns"].as_u64() > Some(250_000_000) && is(row, "wakers", "sleep"), "{blocked}");
 }
 
+/// The end of the child closes the pipe from which the shell reads its output.
+#[test]
+fn a_shell_that_reads_the_output_of_a_child_waits_for_its_end() {
+    needs!(traced());
+    let answer = unit_answer(&["offcpu"], |command: &mut Command| {
+        command.args(["--", "sh", "-c", "x=$(sleep 0.3); exit 0"]);
+    });
+    let blocked = blocked(&answer);
+    let rows = blocked["rows"].as_array().expect("rows");
+    let reads = |row: &&Value| is(row, "class", "until another process ends") && is(row, "stack", "read");
+    let row = rows.iter().find(reads).unwrap_or_else(|| panic!("{blocked}"));
+    assert!(row["blocked_ns"].as_u64() > Some(250_000_000) && is(row, "wakers", "sleep"), "{blocked}");
+}
+
 const IDLE_JAVA: &str = r#"
 public class Idle {
     public static void main(String[] args) throws Exception { Thread.sleep(Integer.parseInt(args[0]) * 1000L); }

@@ -104,6 +104,38 @@ fn a_thread_that_releases_a_lock_and_ends_soon_does_not_end_a_join() {
     }
 }
 
+/// The end of a process closes its pipes: the parent that reads its output waits for that, another reader for data.
+#[test]
+fn a_parent_that_reads_the_output_of_a_child_waits_for_its_end() {
+    const READ_ALL: &[&str] = &["main", "read_all", "__x64_sys_read_[k]", "anon_pipe_read_[k]", "schedule_[k]"];
+    const CLOSES: &[&str] = &[
+        "main",
+        "exit",
+        "do_exit_[k]",
+        "task_work_run_[k]",
+        "__fput_[k]",
+        "pipe_release_[k]",
+        "__wake_up_[k]",
+        "try_to_wake_up_[k]",
+    ];
+    let class = |parent: i32, by: &[&str]| {
+        let mut stage = stage();
+        let fork = TaskRecord { pid: CLIENT.1, ppid: parent, tid: CLIENT.1, ptid: parent, time: 0 };
+        stage.thread(&Record::Fork(fork), 0);
+        sleeps(&mut stage, MS, SERVER, 1, READ_ALL);
+        wakes(&mut stage, 101 * MS, CLIENT, 0, by, SERVER);
+        text(of(&stage.panels(), "Blocked"), 0, "class")
+    };
+    assert_eq!(class(SERVER.1, CLOSES), PROCESS_ENDS);
+    assert_eq!(class(9, CLOSES), WORK, "the end of a client");
+    // Many programs close their output shortly before their end; a new program closes what is not for it.
+    let with = |name: &'static str| -> Vec<&str> {
+        CLOSES.iter().map(|function| if *function == "do_exit_[k]" { name } else { function }).collect()
+    };
+    assert_eq!(class(SERVER.1, &with("__x64_sys_close_[k]")), PROCESS_ENDS);
+    assert_eq!(class(SERVER.1, &with("begin_new_exec_[k]")), WORK);
+}
+
 /// SIGCHLD interrupts any wait of the parent, also one for a lock.
 #[test]
 fn the_signal_about_a_child_does_not_make_a_lock_a_wait_for_it() {

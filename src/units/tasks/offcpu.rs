@@ -17,34 +17,35 @@ pub(crate) const SPEC: Spec = Spec {
     about: "off-CPU time: where tasks block, for how long, and who wakes them; on and off CPU in one flame graph",
     words: "slow why lock futex mutex contention wait latency blocked sleep deadlock hang stuck stall idle io disk \
             network tcp gc garbage throttle",
-    help: "Blocked time is the time from leaving a CPU asleep until the wake-up, with the stack of the sleeper and the \
-           stack of the waker. It includes sleep that has not ended. The time from wake-up to running is not included; \
-           rundelay shows it. Share is relative to all time asleep. The waker is the cause of the wake-up: a thread, a \
-           disk, a timer, the network, or irq_work by printk, perf or BPF, never the thread that an interrupt \
-           interrupted. Wakers refers to the selected row, or to all rows that do not wait for work. A call site has \
-           one row for each class of its waits, and the class depends on how the wait ends. A wait is 'waiting for \
-           work' if it ends by a timer, or by a message or connection from outside the program, or not before the \
-           program's own end; so is each interruptible sleep of a kernel thread, of a thread of Go's scheduler without \
-           a goroutine, and of HotSpot's own workers (compilers, GC) without a task. All of these are folded into one \
-           row after those with 1 % of the time. A wait is 'not known' if a thread of the same program ends it, \
-           because it may be for a lock or for work. The same holds for the thread's other waits in that place that a \
-           timer ends or that have not ended, and for those of other threads if the waiters wake each other, as with a \
-           lock. A thread that a message or a connection from outside the program wakes serves requests, and so does a \
-           thread to which it hands work. In a program in which such threads have unknown waits, those of the other \
-           threads, such as pools, are 'not known: outside of requests'. So are waits for a connection that another \
-           thread accepts. These rows come after the others, even if they have more time. All other waits are 'held \
-           up': by disks, in uninterruptible sleep, or by other programs that send nothing. A wait is 'until another \
-           thread ends' or 'until another process ends' if that end wakes the thread: a join, a wait for a child. It \
-           lasts as long as the other one works and waits, so look at the rows of that one, which Woken by names. Such \
-           rows come after those of all other classes except work. Processes that were forked without exec are one \
-           program. A broken stack hides the place, so its wait has a class only if a message from outside ends it, or \
-           if the thread sleeps until its own timer expires (clock_nanosleep), which the kernel's functions show. A \
-           break below the first function of a Python program or the like hides nothing. Blocked in shows two of the \
-           kernel's frames: the system call, and the function that waits. The flame graphs and --addresses show the \
-           whole stack. Under way lists threads that are blocked now; for waits that began before the measurement, \
-           /proc gives the place. The hot and cold graph adds samples of a clock (-F, 99 Hz); both are in nanoseconds. \
-           The unit measures from its start on; the live screen's table, flame graph and map show the time off the \
-           CPUs before it, too (^O).",
+    help: "Blocked time is the time from leaving a CPU asleep until the wake-up, with the stack of the sleeper and \
+           the stack of the waker. It includes sleep that has not ended. The time from wake-up to running is not \
+           included; rundelay shows it. Share is relative to all time asleep. The waker is the cause of the wake-up: \
+           a thread, a disk, a timer, the network, or irq_work by printk, perf or BPF, never the thread that an \
+           interrupt interrupted. Wakers refers to the selected row, or to all rows that do not wait for work. A \
+           call site has one row for each class of its waits, and the class depends on how the wait ends. A wait is \
+           'waiting for work' if it ends by a timer, or by a message or connection from outside the program, or not \
+           before the program's own end; so is each interruptible sleep of a kernel thread, of a thread of Go's \
+           scheduler without a goroutine, and of HotSpot's own workers (compilers, GC and the like) without a task. \
+           All of these are folded into one row after those with 1 % of the time. A wait is 'not known' if a thread \
+           of the same program ends it, because it may be for a lock or for work. The same holds for the thread's \
+           other waits in that place that a timer ends or that have not ended, and for those of other threads if the \
+           waiters wake each other, as with a lock. A thread that a message or a connection from outside the program \
+           wakes serves requests, and so does a thread to which it hands work. In a program in which such threads \
+           have unknown waits, those of the other threads, such as pools, are 'not known: outside of requests'. So \
+           are waits for a connection that another thread accepts. These rows come after the others, even if they \
+           have more time. All other waits are 'held up': by disks, in uninterruptible sleep, or by other programs \
+           that send nothing. A wait is 'until another thread ends' or 'until another process ends' if that end \
+           wakes the thread: a join, a wait for a child, or for the end of its output. It lasts as long as the other \
+           one works and waits, so look at the rows of that one, which Woken by names. Such rows come after those of \
+           all other classes except work. Processes that were forked without exec are one program. A broken stack \
+           hides the place, so its wait has a class only if a message from outside ends it, or if the thread sleeps \
+           until its own timer expires (clock_nanosleep), which the kernel's functions show. A break below the first \
+           function of a Python program or the like hides nothing. Blocked in shows two of the kernel's frames: the \
+           system call, and the function that waits. The flame graphs and --addresses show the whole stack. Under \
+           way lists threads that are blocked now; for waits that began before the measurement, /proc gives the \
+           place. The hot and cold graph adds samples of a clock (-F, 99 Hz); both are in nanoseconds. The unit \
+           measures from its start on; the live screen's table, flame graph and map show the time off the CPUs \
+           before it, too (^O).",
     example: "perfprof-tui offcpu -p 1234",
     output: "\
 $ perfprof-tui offcpu -p 14663 --batch --duration 3 --panel Blocked

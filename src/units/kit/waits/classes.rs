@@ -61,10 +61,27 @@ pub(crate) enum WaitEnd {
     Other,
 }
 
+/// The relation of a waker to the thread that it wakes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Kinship {
+    /// Whether it is a thread of the same program.
+    pub(crate) is_own: bool,
+    /// Whether its process is a child of the other thread's process.
+    pub(crate) is_child: bool,
+}
+
 impl WaitEnd {
-    /// From a wakeup; `is_own` if the waker is a thread of the same program.
-    pub(crate) fn of(cause: Cause, is_own: bool) -> Self {
+    /// From a wakeup. Only a parent waits for the end of a process's output.
+    pub(crate) fn of(cause: Cause, kinship: Kinship) -> Self {
+        let is_own = kinship.is_own;
         match cause {
+            Cause::Task { passes: Passes::End(Ending::Output), .. } if !kinship.is_child => {
+                if is_own {
+                    Self::OwnProgram
+                } else {
+                    Self::Message
+                }
+            }
             Cause::Task { passes: Passes::End(ending), .. } => Self::Ending(ending),
             Cause::Task { .. } if is_own => Self::OwnProgram,
             Cause::Task { passes: Passes::Message, .. } | Cause::Network { sends: true } | Cause::IrqWork => {
@@ -151,7 +168,7 @@ impl WaitClass {
     fn until(ending: Ending) -> Self {
         match ending {
             Ending::Thread => Self::ThreadEnd,
-            Ending::Process | Ending::Signaled => Self::ProcessEnd,
+            Ending::Process | Ending::Signaled | Ending::Output => Self::ProcessEnd,
         }
     }
 
@@ -314,7 +331,18 @@ mod tests {
             (Cause::Context(WakeContext::Irq), false, WaitEnd::Other),
             (Cause::Untold, false, WaitEnd::Other),
         ] {
-            assert_eq!(WaitEnd::of(cause, is_own), end, "{cause:?} {is_own}");
+            let kinship = Kinship { is_own, ..Kinship::default() };
+            assert_eq!(WaitEnd::of(cause, kinship), end, "{cause:?} {is_own}");
+        }
+        // A process closes its output: its parent waited for that, another reader for data.
+        let output = task(Passes::End(Ending::Output));
+        for (is_own, is_child, end) in [
+            (false, false, WaitEnd::Message),
+            (true, false, WaitEnd::OwnProgram),
+            (false, true, WaitEnd::Ending(Ending::Output)),
+            (true, true, WaitEnd::Ending(Ending::Output)),
+        ] {
+            assert_eq!(WaitEnd::of(output, Kinship { is_own, is_child }), end, "{is_own} {is_child}");
         }
     }
 }

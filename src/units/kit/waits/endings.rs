@@ -14,6 +14,9 @@ pub(crate) enum Ending {
     Process,
     /// The end of its process by the signal SIGCHLD, which ends any wait of the parent.
     Signaled,
+    /// The end of its output: it closes a pipe or socket, whose reader gets the end of the data. Many programs do so shortly
+    /// before their end. The parent that reads a child's output waits for that.
+    Output,
 }
 
 /// The function of the kernel in which a thread ends.
@@ -33,6 +36,10 @@ const PROCESS_ENDS: &[&str] = &["do_notify_parent", "exit_notify", "do_notify_pi
 /// Functions that send the signal SIGCHLD. Signals are their only wake-ups.
 const SENDS_SIGNAL: &[&str] =
     &["complete_signal", "signal_wake_up_state", "send_signal_locked", "__send_signal_locked", "__send_signal"];
+
+/// Functions that close a pipe or a socket, and the one in which a new program of the process closes those not for it.
+const CLOSES: &[&str] = &["pipe_release", "unix_release_sock", "unix_release"];
+const STARTS: &str = "begin_new_exec";
 
 /// CPython: the function that reports the end of a thread to `Thread.join`, and the one that it calls for that. Since
 /// 3.13 the latter is an event's.
@@ -66,9 +73,13 @@ impl Ending {
             return match () {
                 () if has(PROCESS_ENDS) && has(SENDS_SIGNAL) => Some(Self::Signaled),
                 () if has(PROCESS_ENDS) => Some(Self::Process),
+                () if has(CLOSES) => Some(Self::Output),
                 () if has(THREAD_ENDS) && !has(RELEASES_LOCKS) => Some(Self::Thread),
                 () => None,
             };
+        }
+        if has(CLOSES) {
+            return (!has(&[STARTS])).then_some(Self::Output);
         }
         let user = &frames[..frames.len() - kernel.len()];
         ends_in_runtime(user).then_some(Self::Thread)
@@ -134,9 +145,17 @@ mod tests {
                 format!("complete_signal_[k] < __send_signal_locked_[k] < do_notify_parent_[k] < {exit}"),
                 Some(Ending::Signaled),
             ),
-            // A lock that the thread still held, or a pipe that it had open.
+            // A lock that the thread still held.
             (format!("{futex} < handle_futex_death_[k] < futex_exit_release_[k] < exit_mm_release_[k] < {exit}"), None),
-            (format!("try_to_wake_up_[k] < __wake_up_[k] < pipe_release_[k] < __fput_[k] < {exit}"), None),
+            (
+                format!("try_to_wake_up_[k] < __wake_up_[k] < pipe_release_[k] < __fput_[k] < {exit}"),
+                Some(Ending::Output),
+            ),
+            (
+                "try_to_wake_up_[k] < __wake_up_[k] < pipe_release_[k] < __fput_[k] < close < main".to_owned(),
+                Some(Ending::Output),
+            ),
+            ("__wake_up_[k] < pipe_release_[k] < __fput_[k] < begin_new_exec_[k] < execve < main".to_owned(), None),
             // The same functions outside of an exit: a program starts another one, or a parent reaps a child.
             (format!("{futex} < mm_release_[k] < exec_mm_release_[k] < begin_new_exec_[k] < execve < main"), None),
             ("__wake_up_sync_key_[k] < do_notify_parent_[k] < release_task_[k] < wait4 < main".to_owned(), None),

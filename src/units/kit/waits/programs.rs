@@ -12,15 +12,29 @@ const DEEPEST: usize = 64;
 
 /// The first process of each process's program.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Programs(FxHashMap<i32, i32>);
+pub(crate) struct Programs {
+    roots: FxHashMap<i32, i32>,
+    parents: FxHashMap<i32, Option<i32>>,
+}
 
 impl Programs {
     pub(crate) fn follow(&mut self, change: &ThreadChange) {
         match change {
-            ThreadChange::Born { pid, tid } if pid == tid => _ = self.0.remove(pid),
-            ThreadChange::Exec { pid, .. } => _ = self.0.remove(pid),
+            ThreadChange::Born { pid, tid } if pid == tid => {
+                self.roots.remove(pid);
+                self.parents.remove(pid);
+            }
+            ThreadChange::Exec { pid, .. } => _ = self.roots.remove(pid),
             ThreadChange::Born { .. } | ThreadChange::Ended { .. } => {}
         }
+    }
+
+    /// Returns the process that started a process.
+    pub(crate) fn parent(&mut self, pid: i32, session: &Session) -> Option<i32> {
+        if self.parents.len() >= MAX {
+            self.parents.clear();
+        }
+        *self.parents.entry(pid).or_insert_with(|| session.parent_of(pid))
     }
 
     /// Returns the first process of a process's program. `None` if the record has no process.
@@ -28,7 +42,7 @@ impl Programs {
         if pid <= 0 {
             return None;
         }
-        if let Some(root) = self.0.get(&pid) {
+        if let Some(root) = self.roots.get(&pid) {
             return Some(*root);
         }
         let mut root = pid;
@@ -38,10 +52,10 @@ impl Programs {
                 None => break,
             }
         }
-        if self.0.len() >= MAX {
-            self.0.clear();
+        if self.roots.len() >= MAX {
+            self.roots.clear();
         }
-        self.0.insert(pid, root);
+        self.roots.insert(pid, root);
         Some(root)
     }
 }
@@ -76,11 +90,12 @@ mod tests {
         }
         assert_eq!([1, 10, 11, 12, 13].map(|pid| programs.root(pid, &session)), [1, 10, 10, 10, 13].map(Some));
         assert_eq!([0, -1].map(|pid| programs.root(pid, &session)), [None, None]);
+        assert_eq!([12, 13].map(|pid| programs.parent(pid, &session)), [Some(11), Some(10)]);
         // A reused id is another process.
         for record in [fork(12, 13), comm(12, true, b"postgres")] {
             session.thread_change(&record).iter().for_each(|change| programs.follow(change));
             session.apply(&record, 2);
         }
-        assert_eq!(programs.root(12, &session), Some(12));
+        assert_eq!((programs.root(12, &session), programs.parent(12, &session)), (Some(12), Some(13)));
     }
 }

@@ -282,7 +282,10 @@ impl WakePath {
         });
         let makes_room = first(MAKES_ROOM).is_some();
         let sends = matches!(source, Some(Source::Network { .. })) || first(SENDS).is_some();
-        let passes = match Ending::of(frames, &kernel) {
+        // An interrupt may hit a thread that ends.
+        let is_interrupt = source.is_some_and(|source| !matches!(source, Source::Network { local: true }));
+        let is_none = |ending: Ending| is_interrupt || makes_room && ending == Ending::Output;
+        let passes = match Ending::of(frames, &kernel).filter(|ending| !is_none(*ending)) {
             Some(ending) => Passes::End(ending),
             None if makes_room => Passes::Nothing,
             None if sends => Passes::Message,

@@ -8,7 +8,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::panel::unit;
 use crate::units::kit::prelude::*;
-use crate::units::kit::waits::classes::Sleep;
+use crate::units::kit::waits::classes::{Kinship, Sleep};
 use crate::units::kit::waits::sched::{self, SchedReader, SchedSwitch, Wakeup};
 use crate::units::kit::{Programs, TaskWaker, WakerReader, WakerStacks};
 
@@ -20,6 +20,7 @@ use waits::{Places, Receivers, Spot, WokenSleep};
 pub(crate) struct Away {
     spot: Spot,
     sleep: Sleep,
+    pid: i32,
     /// The first process of its program, if known.
     program: Option<i32>,
     is_of_kernel: bool,
@@ -101,6 +102,7 @@ impl BlockedTime {
             let away = Away {
                 spot: self.places.told(&thread, joined_by(&thread, cx).is_some()),
                 sleep: Sleep::of_thread(&thread),
+                pid: thread.pid,
                 program: self.programs.root(thread.pid, cx.session),
                 is_of_kernel: thread.is_of_kernel,
                 is_before: true,
@@ -122,6 +124,7 @@ impl BlockedTime {
             let away = Away {
                 spot: Spot::Stack(hit.stack),
                 sleep,
+                pid: hit.pid,
                 program: self.programs.root(hit.pid, cx.session),
                 is_of_kernel: !cx.session.places(hit.pid).knows_user(),
                 is_before: false,
@@ -142,9 +145,9 @@ impl BlockedTime {
         if begin.with.is_before {
             return Came::Unknown;
         }
-        let (waker, by, is_own) = (TaskWaker::Unrecorded, RetainedStack::NONE, false);
+        let (waker, by, kinship) = (TaskWaker::Unrecorded, RetainedStack::NONE, Kinship::default());
         let ns = begin.took(time).min(time.saturating_sub(self.since));
-        self.count(WokenSleep { thread: cx.thread(tid), away: begin.with.into(), waker, is_own, by }, ns);
+        self.count(WokenSleep { thread: cx.thread(tid), away: begin.with.into(), waker, kinship, by }, ns);
         Came::Asleep
     }
 
@@ -166,17 +169,25 @@ impl BlockedTime {
         let away = begin.with;
         cx.comm(hit.tid);
         let ns = begin.took(hit.time).min(hit.time.saturating_sub(self.since));
+        let kinship = self.kinship(&away, hit, cx);
+        let waker = self.wakers.waker(wakeup, hit, cx);
+        self.count(WokenSleep { thread: cx.thread(wakeup.tid), away: away.into(), waker, kinship, by: hit.stack }, ns);
+        cx.point(["sched_switch", "sched_wakeup"], hit.time, ns);
+        if let Spot::Stack(stack) = away.spot {
+            cx.find(wakeup.tid, stack, || format!("was blocked for {}", unit::duration(ns)));
+        }
+    }
+
+    /// Returns the relation of the thread of a record to one that sleeps.
+    fn kinship(&mut self, away: &Away, hit: &UnitSample<'_>, cx: &Context<'_>) -> Kinship {
         let is_own = match (away.program, self.programs.root(hit.pid, cx.session)) {
             (Some(own), Some(waker)) => own == waker,
             // A waker without a process may be of the same program.
             _ => hit.pid == -1 || away.program.is_none(),
         };
-        let waker = self.wakers.waker(wakeup, hit, cx);
-        self.count(WokenSleep { thread: cx.thread(wakeup.tid), away: away.into(), waker, is_own, by: hit.stack }, ns);
-        cx.point(["sched_switch", "sched_wakeup"], hit.time, ns);
-        if let Spot::Stack(stack) = away.spot {
-            cx.find(wakeup.tid, stack, || format!("was blocked for {}", unit::duration(ns)));
-        }
+        let is_other = hit.pid > 0 && away.pid > 0 && hit.pid != away.pid;
+        let is_child = is_other && self.programs.parent(hit.pid, cx.session) == Some(away.pid);
+        Kinship { is_own, is_child }
     }
 
     pub(crate) fn thread_changed(&mut self, change: &ThreadChange) {

@@ -3,6 +3,7 @@
 use crate::panel::stacks::FrameName;
 use crate::query::cpus::context::{AFTER_IRQ, IRQ, SOFTIRQ, is_system_vector};
 use crate::units::kit::waits::classes::{Sleep, WaitClass};
+use crate::units::kit::waits::endings::Ending;
 use crate::units::kit::waits::sleep;
 use crate::units::kit::waits::wakers::{Cause, Passes};
 
@@ -289,7 +290,7 @@ impl TimePart {
                 (Some(Cause::Disk(_)), _) => Self::Disk,
                 (_, WaitClass::Work) => Self::Work,
                 (Some(Cause::Network { .. }), _) => Self::Network,
-                (Some(Cause::Task { passes: Passes::Message, .. }), _) => Self::Local,
+                (Some(Cause::Task { passes: Passes::Message | Passes::End(Ending::Output), .. }), _) => Self::Local,
                 _ => Self::Other,
             },
         }

@@ -12,7 +12,7 @@ use crate::session::{BlockedThread, DsoKind};
 use crate::units::kit::TaskWaker;
 use crate::units::kit::prelude::*;
 use crate::units::kit::tables::stack_labels::ByStack;
-use crate::units::kit::waits::classes::{Sleep, WaitClass, WaitEnd, WaitPlace};
+use crate::units::kit::waits::classes::{Kinship, Sleep, WaitClass, WaitEnd, WaitPlace};
 use crate::units::kit::waits::endings::Ending;
 use crate::units::kit::waits::sleep;
 use crate::units::kit::waits::wakers::Cause;
@@ -43,7 +43,7 @@ pub(crate) struct Sleeper {
 
 impl From<Away> for Sleeper {
     fn from(away: Away) -> Self {
-        let Away { spot, sleep, program, is_of_kernel, is_before: _ } = away;
+        let Away { spot, sleep, pid: _, program, is_of_kernel, is_before: _ } = away;
         Self { spot, sleep, program, is_of_kernel }
     }
 }
@@ -54,8 +54,7 @@ pub(crate) struct WokenSleep {
     pub(crate) thread: ThreadKey,
     pub(crate) away: Sleeper,
     pub(crate) waker: TaskWaker,
-    /// Whether the waker is a thread of the same program.
-    pub(crate) is_own: bool,
+    pub(crate) kinship: Kinship,
     pub(crate) by: RetainedStack,
 }
 
@@ -288,12 +287,12 @@ impl BlockedTime {
         let by = matches!(cause, Cause::Task { .. }).then_some(place.by);
         let stack = by.map(|by| self.labels.line(at, by)).unwrap_or_default();
         // For a thread of the same program, its own name is more useful than the program's.
-        let task = |at: &Moment<'_>, thread: ThreadKey| match place.is_own {
+        let task = |at: &Moment<'_>, thread: ThreadKey| match place.kinship.is_own {
             true => at.comm(thread),
             false => at.program(thread),
         };
         let waker = (self.wakers.words(at, cause, task), stack);
-        let end = WaitEnd::of(cause, place.is_own);
+        let end = WaitEnd::of(cause, place.kinship);
         let own_waker = match cause {
             Cause::Task { thread, .. } if end == WaitEnd::OwnProgram => Some(thread),
             _ => None,
@@ -396,7 +395,7 @@ mod tests {
         let mut blocked = BlockedTime::default();
         let spot = blocked.places.told(&sleeper(), false);
         let sleep = Sleep::Interruptible;
-        let away = Away { spot, sleep, program: None, is_of_kernel: false, is_before: true };
+        let away = Away { spot, sleep, pid: 1, program: None, is_of_kernel: false, is_before: true };
         let under_way = blocked.open(&at, ThreadKey::of_row(1), 100, away).under_way.expect("a wait");
         assert_eq!((under_way.ns, under_way.is_before), (400, true));
     }
@@ -410,7 +409,8 @@ mod tests {
             Moment { session: &session, profile: &profile, names: &names, start: 10, since: 10, now: 500, look: &look };
         let mut blocked = BlockedTime::default();
         let spot = blocked.places.told(&sleeper(), false);
-        let away = Away { spot, sleep: Sleep::Interruptible, program: None, is_of_kernel: false, is_before: true };
+        let sleep = Sleep::Interruptible;
+        let away = Away { spot, sleep, pid: 1, program: None, is_of_kernel: false, is_before: true };
         let mut raw = |end| Raw { end, ..blocked.raw(&at, ThreadKey::of_row(1), away.into()) };
         let ended = [WaitEnd::Ending(Ending::Thread), WaitEnd::OwnProgram].map(&mut raw);
         let own = OwnWakes::of(&ended);

@@ -79,10 +79,14 @@ fn ask(connection: &mut UnixStream, request: &[u8]) -> u8 {
     answer[0]
 }
 
+fn blocked(answer: &Value) -> &Value {
+    let panels = answer["panels"].as_array().expect("panels");
+    panels.iter().find(|panel| panel["title"] == "Blocked").expect("a panel")
+}
+
 /// Checks that the wait for the lock comes before the longer waits of the pool.
 fn lock_comes_first(answer: &Value) -> Result<(), String> {
-    let panels = answer["panels"].as_array().expect("panels");
-    let blocked = panels.iter().find(|panel| panel["title"] == "Blocked").expect("a panel");
+    let blocked = blocked(answer);
     let rows = blocked["rows"].as_array().expect("rows");
     let has = |row: &Value, column: &str, part: &str| row[column].as_str().is_some_and(|text| text.contains(part));
     let outside = |row: &&Value| has(row, "class", "outside of requests");
@@ -117,5 +121,65 @@ fn a_lock_that_delays_a_request_comes_before_a_longer_wait_of_a_pool() {
             })
         });
         lock_comes_first(&answer)
+    });
+}
+
+/// The main thread asks a helper by a pipe and waits for a lock of another one, which it asked before.
+const HELPERS: &str = r#"
+#include <pthread.h>
+#include <time.h>
+#include <unistd.h>
+static pthread_mutex_t kept = PTHREAD_MUTEX_INITIALIZER;
+static int ask[2], reply[2], go[2];
+static void rest(int ms) { struct timespec t = {0, ms * 1000000}; nanosleep(&t, 0); }
+static void *writer(void *a) {
+  char c;
+  while (read(ask[0], &c, 1) == 1) { rest(4); if (write(reply[1], &c, 1) != 1) break; }
+  return a;
+}
+static void *keeper(void *a) {
+  char c;
+  while (read(go[0], &c, 1) == 1) {
+    pthread_mutex_lock(&kept);
+    if (write(reply[1], &c, 1) != 1) break;
+    rest(12);
+    pthread_mutex_unlock(&kept);
+  }
+  return a;
+}
+int main(void) {
+  pthread_t threads[2];
+  char c = 0;
+  alarm(600);
+  if (pipe(ask) || pipe(reply) || pipe(go)) return 1;
+  pthread_create(&threads[0], 0, writer, 0);
+  pthread_create(&threads[1], 0, keeper, 0);
+  for (;;) {
+    rest(20);
+    if (write(go[1], &c, 1) != 1 || read(reply[0], &c, 1) != 1) return 1;
+    pthread_mutex_lock(&kept);
+    pthread_mutex_unlock(&kept);
+    if (write(ask[1], &c, 1) != 1 || read(reply[0], &c, 1) != 1) return 1;
+  }
+}
+"#;
+
+#[test]
+fn the_lock_for_which_a_main_thread_waits_comes_before_its_idle_helpers() {
+    let options = ["-O1", "-g", "-pthread", "-fno-omit-frame-pointer"];
+    let Some(helpers) = CompiledProgram::of("helpers", HELPERS, &options) else { return };
+    let running = Running(Command::new(&helpers.path).spawn().expect("starts"));
+    with_time(&[1, 4, 16], |seconds| {
+        let answer = unit_answer(&["offcpu", "--duration", &seconds.to_string()], |measured| {
+            measured.args(["-p", &running.pid().to_string()]);
+        });
+        let blocked = blocked(&answer);
+        let rows = blocked["rows"].as_array().expect("rows");
+        let has = |row: &Value, part: &str| row["stack"].as_str().is_some_and(|stack| stack.contains(part));
+        let time = |row: &Value| row["blocked_ns"].as_u64().unwrap_or(0);
+        let helper = rows.iter().find(|row| has(row, "writer"));
+        let is_first = rows.first().is_some_and(|row| has(row, "pthread_mutex_lock") && has(row, "main"));
+        let is_longer = helper.zip(rows.first()).is_some_and(|(helper, first)| time(helper) > time(first));
+        if is_first && is_longer { Ok(()) } else { Err(blocked.to_string()) }
     });
 }

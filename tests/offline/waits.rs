@@ -478,6 +478,41 @@ fn a_worker_serves_the_requests_that_a_receiver_hands_over() {
     assert_eq!([row(0), row(1)], [(true, EACH_OTHER.to_owned()), (false, OUTSIDE.to_owned())]);
 }
 
+/// A main thread asks helpers by pipes, and waits for a lock of one of them: the helpers wait longer than it, because it
+/// does other things. Without a sign of who asks whom, the waits are in order of their times.
+#[test]
+fn waits_for_messages_of_the_main_thread_come_after_its_own_waits() {
+    const ASK: &[&str] = &["main", "ask", "__x64_sys_write_[k]", "anon_pipe_write_[k]", "try_to_wake_up_[k]"];
+    const TAKE: &[&str] = &["start_thread", "take", "__x64_sys_read_[k]", "anon_pipe_read_[k]", "schedule_[k]"];
+    let rows_of = |asker: Thread, by: &[&str]| {
+        let mut stage = stage();
+        for at in [0, 100, 200, 300] {
+            sleeps(&mut stage, at * MS, WORKER, 1, TAKE);
+            sleeps(&mut stage, at * MS, asker, 1, LOCK);
+            wakes(&mut stage, (at + 20) * MS, SERVER, 0, UNLOCK, asker);
+            wakes(&mut stage, (at + 70) * MS, asker, 0, by, WORKER);
+        }
+        // The time until the next question.
+        sleeps(&mut stage, 400 * MS, WORKER, 1, TAKE);
+        stage.until(420 * MS);
+        let panels = stage.panels();
+        let blocked = of(&panels, "Blocked");
+        let row = |at: usize| {
+            let stack = text(blocked, at, "stack");
+            (stack.contains("mutex_lock"), text(blocked, at, "class"), number(blocked, at, "blocked_ns") / MS as f64)
+        };
+        [row(0), row(1)]
+    };
+    let lock = (true, EACH_OTHER.to_owned(), 80.0);
+    let main = (3, 3, "server");
+    let for_main = "not known: for its main thread".to_owned();
+    assert_eq!(rows_of(main, ASK), [lock.clone(), (false, for_main, 300.0)]);
+    // A lock of the main thread, or a queue, and a thread that need not be older than the worker.
+    let each_other = (false, EACH_OTHER.to_owned(), 300.0);
+    assert_eq!(rows_of(main, UNLOCK), [each_other.clone(), lock.clone()]);
+    assert_eq!(rows_of((33, 3, "server"), ASK), [each_other, lock]);
+}
+
 fn rows_rest(panel: &Panel) -> perfprof_tui::panel::Rest {
     rows(panel).rest.expect("a rest")
 }

@@ -68,6 +68,8 @@ pub(crate) struct Kinship {
     pub(crate) is_own: bool,
     /// Whether its process is a child of the other thread's process.
     pub(crate) is_child: bool,
+    /// Whether it is the main thread of the other thread's process, or of the parent of that process.
+    pub(crate) is_main: bool,
 }
 
 impl WaitEnd {
@@ -108,9 +110,11 @@ pub(crate) enum WaitClass {
     EachOther,
     /// The stack is broken, and no message from outside ended the wait.
     Broken,
-    /// One of the two above, of a thread that serves no request while other threads of its program do. `of` does not
-    /// return it: the other waits of the program determine it.
+    /// One of the two above, of a thread that serves no request, of a program that serves requests. `of` does not return
+    /// this class and the next one: the other waits of the program determine them.
     Outside,
+    /// Only messages of its program's main thread end the waits of the thread in that place.
+    MainThread,
     /// The thread waited for the end of another thread, or of another process. That one's own waits in this time have
     /// their own classes.
     ThreadEnd,
@@ -183,6 +187,7 @@ impl WaitClass {
             Self::EachOther => "not known: woken by each other",
             Self::Broken => "not known: stack is broken",
             Self::Outside => "not known: outside of requests",
+            Self::MainThread => "not known: for its main thread",
             Self::ThreadEnd => "until another thread ends",
             Self::ProcessEnd => "until another process ends",
             Self::Work => "waiting for work",
@@ -342,7 +347,7 @@ mod tests {
             (false, true, WaitEnd::Ending(Ending::Output)),
             (true, true, WaitEnd::Ending(Ending::Output)),
         ] {
-            assert_eq!(WaitEnd::of(output, Kinship { is_own, is_child }), end, "{is_own} {is_child}");
+            assert_eq!(WaitEnd::of(output, Kinship { is_own, is_child, is_main: false }), end, "{is_own} {is_child}");
         }
     }
 }

@@ -187,7 +187,9 @@ impl BlockedTime {
         };
         let is_other = hit.pid > 0 && away.pid > 0 && hit.pid != away.pid;
         let is_child = is_other && self.programs.parent(hit.pid, cx.session) == Some(away.pid);
-        Kinship { is_own, is_child }
+        let mut is_of_parent = || is_other && self.programs.parent(away.pid, cx.session) == Some(hit.pid);
+        let is_main = is_own && hit.pid > 0 && hit.tid == hit.pid && (hit.pid == away.pid || is_of_parent());
+        Kinship { is_own, is_child, is_main }
     }
 
     pub(crate) fn thread_changed(&mut self, change: &ThreadChange) {

@@ -31,8 +31,8 @@ type SiteRow = (u64, SiteName, WaitClass, Site);
 pub(super) struct WaitSites {
     list: Vec<SiteRow>,
     rest: Rest,
-    /// Whether some sites come after others with less time: those outside of requests, or those of waits until a thread or
-    /// process ends.
+    /// Whether some sites come after others with less time: those outside of requests, those for the main thread, or those
+    /// of waits until a thread or process ends.
     has_groups: bool,
     /// Whether waits until a thread or process ends have more than a trifle of the time.
     has_ends: bool,
@@ -106,11 +106,13 @@ impl OffCpu {
         let all_time = time_of(&held) + time_of(&idle);
         let (ends, held): (Vec<SiteRow>, Vec<SiteRow>) =
             held.into_iter().partition(|(_, _, class, _)| class.is_until_end());
-        let (outside, within): (Vec<SiteRow>, Vec<SiteRow>) =
+        let (outside, held): (Vec<SiteRow>, Vec<SiteRow>) =
             held.into_iter().partition(|(_, _, class, _)| *class == WaitClass::Outside);
+        let (for_main, within): (Vec<SiteRow>, Vec<SiteRow>) =
+            held.into_iter().partition(|(_, _, class, _)| *class == WaitClass::MainThread);
         // Delays of requests come first, however long the threads of pools wait.
         let time_within = if outside.is_empty() { all_time } else { time_of(&within) };
-        let has_groups = !outside.is_empty() || !ends.is_empty();
+        let has_groups = [&outside, &for_main, &ends].iter().any(|group| !group.is_empty());
         let has_ends = ends.iter().any(|(.., site)| site.blocked.sum > all_time / TRIFLE);
         let in_order = |mut list: Vec<SiteRow>| {
             arrange(&mut list, |a, b| {
@@ -119,7 +121,7 @@ impl OffCpu {
             list
         };
         let (mut list, mut less) = (Vec::new(), Vec::new());
-        for (group, all) in [(within, time_within), (outside, all_time), (ends, all_time)] {
+        for (group, all) in [(within, time_within), (outside, all_time), (for_main, all_time), (ends, all_time)] {
             let mut group = in_order(group);
             let kept = group.partition_point(|(.., site)| site.blocked.sum > all / TRIFLE);
             less.extend(group.split_off(kept));

@@ -282,7 +282,7 @@ impl TimePart {
             (_, SleepPlace::Queue | SleepPlace::Work | SleepPlace::Futex) => match class {
                 WaitClass::Work => Self::Work,
                 WaitClass::Held if place == SleepPlace::Futex => Self::Lock,
-                WaitClass::EachOther | WaitClass::Outside => Self::EachOther,
+                WaitClass::EachOther | WaitClass::Outside | WaitClass::MainThread => Self::EachOther,
                 WaitClass::ThreadEnd | WaitClass::ProcessEnd => Self::Child,
                 WaitClass::Held | WaitClass::Broken => Self::Other,
             },

@@ -15,7 +15,7 @@ use crate::units::kit::tables::stack_labels::ByStack;
 use crate::units::kit::waits::classes::{Kinship, Sleep, WaitClass, WaitEnd, WaitPlace};
 use crate::units::kit::waits::endings::Ending;
 use crate::units::kit::waits::sleep;
-use crate::units::kit::waits::wakers::Cause;
+use crate::units::kit::waits::wakers::{Cause, Passes};
 
 use super::spot_facts::SpotFacts;
 use super::{Away, BlockedTime};
@@ -154,7 +154,8 @@ type ThreadPlace = (ThreadKey, Arc<str>);
 
 #[derive(Debug, Default)]
 struct OwnWakes {
-    by_thread: FxHashSet<ThreadPlace>,
+    /// Whether each such wait ended by a message of the program's main thread.
+    by_thread: FxHashMap<ThreadPlace, bool>,
     /// The ends of threads and processes that ended waits.
     endings: FxHashMap<ThreadPlace, Ending>,
     /// The number of such waits in each place of a program, and their wakers.
@@ -189,7 +190,7 @@ impl OwnWakes {
             if wait.end != WaitEnd::OwnProgram {
                 continue;
             }
-            own.by_thread.insert(wait.judged.clone());
+            *own.by_thread.entry(wait.judged.clone()).or_insert(true) &= wait.is_of_main;
             if let Some(place) = place {
                 let (times, wakers) = own.by_program.entry(place).or_default();
                 *times += wait.stats.n;
@@ -210,11 +211,19 @@ impl OwnWakes {
     /// wait of the thread there, or of another thread in a place that may be a lock: the waiters of a lock wake each
     /// other, but the writers of a queue do not wait among its readers.
     fn may_concern(&self, wait: &Raw) -> bool {
-        self.by_thread.contains(&wait.judged)
+        self.by_thread.contains_key(&wait.judged)
             || wait.place().is_some_and(|place| {
                 let Some((times, wakers)) = self.by_program.get(&place) else { return false };
                 *times < FEW_WAKES || wakers.iter().any(|waker| self.is_waiter(&place, *waker))
             })
+    }
+
+    /// Returns whether only messages of its program's main thread end the waits of a thread in a place. The main thread
+    /// is older than the others: it asks, and they wait for what it asks.
+    fn are_for_main(&self, wait: &Raw) -> bool {
+        // A wait from /proc does not count for others.
+        let is_told = matches!(wait.sleeper.spot, Spot::Told(_));
+        is_told && wait.is_of_main || self.by_thread.get(&wait.judged) == Some(&true)
     }
 
     /// Returns whether such threads of the program end all waits in a place, and do not wait there themselves.
@@ -242,6 +251,8 @@ struct Raw {
     waker: SiteName,
     /// The waker where it is a thread of the own program.
     own_waker: Option<ThreadKey>,
+    /// Whether a message of the program's main thread ended it.
+    is_of_main: bool,
     by: Option<RetainedStack>,
     stats: Stats,
     under_way: Option<UnderWay>,
@@ -277,8 +288,24 @@ impl BlockedTime {
         let is_told = matches!(sleeper.spot, Spot::Told(_));
         let judged = (thread, if facts.is_broken || is_told { facts.call.clone() } else { facts.place(&line) });
         let (end, waker) = (WaitEnd::Open, ("none yet".into(), "".into()));
-        let (is_connection, cause, by, own_waker, stats, under_way) = (false, None, None, None, Stats::default(), None);
-        Raw { thread, sleeper, line, judged, facts, end, is_connection, cause, waker, own_waker, by, stats, under_way }
+        let (is_connection, cause, own_waker, is_of_main) = (false, None, None, false);
+        let (by, stats, under_way) = (None, Stats::default(), None);
+        Raw {
+            thread,
+            sleeper,
+            line,
+            judged,
+            facts,
+            end,
+            is_connection,
+            cause,
+            waker,
+            own_waker,
+            is_of_main,
+            by,
+            stats,
+            under_way,
+        }
     }
 
     fn ended(&mut self, at: &Moment<'_>, place: &WokenSleep, stats: &Stats) -> Raw {
@@ -293,6 +320,9 @@ impl BlockedTime {
         };
         let waker = (self.wakers.words(at, cause, task), stack);
         let end = WaitEnd::of(cause, place.kinship);
+        let is_message = |passes| matches!(passes, Passes::Message | Passes::End(Ending::Output));
+        let is_message = matches!(cause, Cause::Task { passes, .. } if is_message(passes));
+        let is_of_main = place.kinship.is_main && is_message && end == WaitEnd::OwnProgram;
         let own_waker = match cause {
             Cause::Task { thread, .. } if end == WaitEnd::OwnProgram => Some(thread),
             _ => None,
@@ -303,6 +333,7 @@ impl BlockedTime {
             cause: Some(cause),
             waker,
             own_waker,
+            is_of_main,
             by,
             stats: stats.clone(),
             ..self.raw(at, place.thread, place.away)

@@ -81,11 +81,20 @@ impl<'a> Requests<'a> {
         requests
     }
 
+    fn serves(&self, program: i32) -> bool {
+        self.times.get(&program).is_some_and(|[within, all]| within * FEW_OF > *all)
+    }
+
     /// Returns the class of a wait that has another one by its own end.
     pub(super) fn class(&self, wait: &Raw, class: WaitClass, own: &OwnWakes) -> WaitClass {
-        let serves = |program: i32| self.times.get(&program).is_some_and(|[within, all]| within * FEW_OF > *all);
-        let is_below = is_unknown(class) && wait.sleeper.program.is_some_and(serves) && self.is_outside(wait, own);
-        if is_below { WaitClass::Outside } else { class }
+        let serves = wait.sleeper.program.is_some_and(|program| self.serves(program));
+        match class {
+            WaitClass::EachOther | WaitClass::Broken if serves && self.is_outside(wait, own) => WaitClass::Outside,
+            WaitClass::EachOther if !self.receivers.contains_key(&wait.thread) && own.are_for_main(wait) => {
+                WaitClass::MainThread
+            }
+            _ => class,
+        }
     }
 
     fn is_outside(&self, wait: &Raw, own: &OwnWakes) -> bool {

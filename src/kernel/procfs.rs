@@ -273,6 +273,11 @@ pub(crate) fn open_files(patience: Duration) -> Vec<(i32, i32, String)> {
     found
 }
 
+/// Returns the links of a process's open files, up to a limit.
+pub(crate) fn descriptor_links(pid: i32, most: usize) -> Vec<String> {
+    numbers(&format!("/proc/{pid}/fd")).take(most).filter_map(|fd| link(&format!("/proc/{pid}/fd/{fd}"))).collect()
+}
+
 /// The running kernel's memory, an ELF file (Documentation/filesystems/proc.rst).
 pub(crate) fn kcore() -> io::Result<fs::File> {
     fs::File::open("/proc/kcore")

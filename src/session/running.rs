@@ -205,6 +205,11 @@ impl Session {
         if self.origin == Origin::Live { peers::other_ends(PATIENCE) } else { OtherEnds::default() }
     }
 
+    /// Returns whether a live process listens for connections.
+    pub(crate) fn listens(&self, pid: i32) -> bool {
+        self.origin == Origin::Live && peers::listens(pid)
+    }
+
     /// Returns the inode of a link of [`Session::open_file`] to a `socket` or `pipe`.
     pub(crate) fn inode_of_link(link: &str, kind: &str) -> Option<u64> {
         peers::inode_of(link, kind)

@@ -124,6 +124,27 @@ fn a_lock_that_delays_a_request_comes_before_a_longer_wait_of_a_pool() {
     });
 }
 
+/// Its pool and dealer wake each other, but no request is in progress.
+#[test]
+fn a_server_without_requests_waits_for_work() {
+    let options = ["-O1", "-g", "-pthread", "-fno-omit-frame-pointer"];
+    let Some(server) = CompiledProgram::of("desk", SERVER, &options) else { return };
+    let socket = server.dir.path().join("socket");
+    let running = Running(Command::new(&server.path).arg(&socket).spawn().expect("starts"));
+    until("it listens", || UnixStream::connect(&socket).is_ok());
+    with_time(&[2, 8, 32], |seconds| {
+        let answer = unit_answer(&["offcpu", "--duration", &seconds.to_string()], |measured| {
+            measured.args(["-p", &running.pid().to_string()]);
+        });
+        let blocked = blocked(&answer);
+        let rows = blocked["rows"].as_array().expect("rows");
+        let pool = rows.iter().find(|row| row["wakers"].as_str().is_some_and(|wakers| wakers.contains("dealer")));
+        let is_outside = pool.is_some_and(|pool| pool["class"] == "not known: outside of requests");
+        let is_idle = blocked["rest"]["sum"]["blocked_ns"].as_u64() > Some(0);
+        if is_outside && is_idle { Ok(()) } else { Err(blocked.to_string()) }
+    });
+}
+
 /// The main thread asks a helper by a pipe and waits for a lock of another one, which it asked before.
 const HELPERS: &str = r#"
 #include <pthread.h>

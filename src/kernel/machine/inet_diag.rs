@@ -175,6 +175,14 @@ pub(super) fn inet_request(family: i32, protocol: i32, extensions: u8) -> Vec<u8
     message(&request)
 }
 
+/// Makes a request for the listening TCP sockets of a family.
+pub(super) fn listening_request(family: i32) -> Vec<u8> {
+    let mut request = vec![family as u8, libc::IPPROTO_TCP as u8, 0, 0];
+    request.extend((1u32 << LISTEN).to_ne_bytes());
+    request.resize(56, 0);
+    message(&request)
+}
+
 /// The ends and the inode of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct InetSocket {

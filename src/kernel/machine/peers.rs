@@ -5,13 +5,13 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::kernel::{procfs, thread_cpu_ns};
 
 use super::inet_diag::{self, InetSocket};
 use super::sock_diag::{self, SocketListError};
-use super::sockets::in_all_namespaces;
+use super::sockets::{in_all_namespaces, in_namespace_of};
 
 /// The limit of sockets, and that of pipes.
 const MOST: usize = 1 << 18;
@@ -142,7 +142,7 @@ fn sockets() -> SocketNames {
             *failure = failure.or(listed.err());
         }
         let mut unix = Vec::new();
-        let listed = sock_diag::dump(&unix_request(), &mut |body| {
+        let listed = sock_diag::dump(&unix_request(u32::MAX), &mut |body| {
             unix.extend(unix_socket(body));
             unix.len() < MOST
         });
@@ -167,9 +167,33 @@ fn inet_name(of: &InetSocket) -> Option<String> {
     if is_set(&of.peer) { Some(of.peer.to_string()) } else { is_set(&of.local).then(own) }
 }
 
-fn unix_request() -> Vec<u8> {
+/// Returns whether a process listens for connections, on TCP or on unix sockets.
+pub(crate) fn listens(pid: i32) -> bool {
+    let links = procfs::descriptor_links(pid, MOST_SLOTS as usize);
+    let own: FxHashSet<u64> = links.iter().filter_map(|link| inode_of(link, "socket")).collect();
+    if own.is_empty() {
+        return false;
+    }
+    in_namespace_of(pid, |is_found: &mut bool| {
+        let inet = [libc::AF_INET, libc::AF_INET6].map(inet_diag::listening_request);
+        let of_inet: fn(&[u8]) -> Option<u32> = |body| inet_diag::inet_socket(body).map(|of| of.inode);
+        let of_unix: fn(&[u8]) -> Option<u32> = |body| sock_diag::word(body, 4);
+        // Without the kernel's modules for that, nothing is known to listen.
+        let unix = unix_request(1 << inet_diag::LISTEN);
+        for (request, inode_of) in inet.iter().map(|one| (one, of_inet)).chain([(&unix, of_unix)]) {
+            let mut look = |body: &[u8]| {
+                *is_found |= inode_of(body).is_some_and(|inode| own.contains(&inode.into()));
+                !*is_found
+            };
+            _ = sock_diag::dump(request, &mut look);
+        }
+    })
+}
+
+/// Makes a request for the unix sockets in a set of states.
+fn unix_request(states: u32) -> Vec<u8> {
     let mut request = vec![libc::AF_UNIX as u8, 0, 0, 0];
-    for word in [u32::MAX, 0, SHOW_NAME_AND_PEER, u32::MAX, u32::MAX] {
+    for word in [states, 0, SHOW_NAME_AND_PEER, u32::MAX, u32::MAX] {
         request.extend(word.to_ne_bytes());
     }
     sock_diag::message(&request)
@@ -241,6 +265,7 @@ mod tests {
         let connected = UnixStream::connect(&path).expect("connects");
         let _accepted = unix.accept().expect("accepts");
         let (reader, writer) = std::io::pipe().expect("a pipe");
+        assert!(listens(std::process::id() as i32));
         let found = other_ends(Duration::from_secs(60));
         let name = |inode: u64| found.sockets.get(&inode).cloned().unwrap_or_default();
         assert!(found.cost > Duration::ZERO);

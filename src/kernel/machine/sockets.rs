@@ -133,6 +133,20 @@ pub(super) fn in_all_namespaces<T: Default + Send>(collect: impl Fn(&mut T) + Se
     })
 }
 
+/// Calls a function in the network namespace of a process, in a thread of its own.
+pub(super) fn in_namespace_of<T: Default + Send>(pid: i32, collect: impl Fn(&mut T) + Send) -> T {
+    let name = fs::read_link(format!("/proc/{pid}/ns/net"));
+    let namespaces: BTreeMap<PathBuf, i32> = name.into_iter().map(|name| (name, pid)).collect();
+    std::thread::scope(|scope| {
+        let apart = kernel::scoped_thread(scope, "sockets", move || {
+            let mut all = T::default();
+            in_namespaces(&namespaces, |_| collect(&mut all));
+            all
+        });
+        apart.map(ScopedJoinHandle::join).ok().and_then(Result::ok).unwrap_or_default()
+    })
+}
+
 /// Calls a function in each namespace that the thread may enter. The thread stays in the last one.
 fn in_namespaces(namespaces: &BTreeMap<PathBuf, i32>, mut each: impl FnMut(&PathBuf)) {
     let mut now = fs::read_link("/proc/thread-self/ns/net").ok();

@@ -26,27 +26,30 @@ pub(crate) const SPEC: Spec = Spec {
            'waiting for work' if it ends by a timer, or by a message or connection from outside the program, or not \
            before the program's own end; so is each interruptible sleep of a kernel thread, of a thread of Go's \
            scheduler without a goroutine, and of HotSpot's own workers (compilers, GC and the like) without a task. \
-           All of these are folded into one row after those with 1 % of the time. A wait is 'not known' if a thread \
-           of the same program ends it, because it may be for a lock or for work. The same holds for the thread's \
-           other waits in that place that a timer ends or that have not ended, and for those of other threads if the \
+           All of these are folded into one row after those with 1 % of the time, or the first row if it has the \
+           most time and no wait may have delayed a request or other work. A wait is 'not known' if a thread of the \
+           same program ends it, because it may be for a lock or for work. The same holds for the thread's other \
+           waits in that place that a timer ends or that have not ended, and for those of other threads if the \
            waiters wake each other, as with a lock. A thread that a message or a connection from outside the program \
            wakes serves requests, and so does a thread to which it hands work. In a program in which such threads \
            have unknown waits, those of the other threads, such as pools, are 'not known: outside of requests'. So \
-           are waits for a connection that another thread accepts. A wait is 'not known: for its main thread' if \
-           only messages of the program's main thread end the thread's waits in that place, because helpers wait for \
-           what the main thread asks. These rows come after the others, even if they have more time. All other waits \
-           are 'held up': by disks, in uninterruptible sleep, or by other programs that send nothing. A wait is \
-           'until another thread ends' or 'until another process ends' if that end wakes the thread: a join, a wait \
-           for a child, or for the end of its output. It lasts as long as the other one works and waits, so look at \
-           the rows of that one, which Woken by names. Such rows come after those of all other classes except work. \
-           Processes that were forked without exec are one program. A broken stack hides the place, so its wait has \
-           a class only if a message from outside ends it, or if the thread sleeps until its own timer expires \
-           (clock_nanosleep), which the kernel's functions show. A break below the first function of a Python \
-           program or the like hides nothing. Blocked in shows two of the kernel's frames: the system call, and the \
-           function that waits. The flame graphs and --addresses show the whole stack. Under way lists threads that \
-           are blocked now; for waits that began before the measurement, /proc gives the place. The hot and cold \
-           graph adds samples of a clock (-F, 99 Hz); both are in nanoseconds. The unit measures from its start on; \
-           the live screen's table, flame graph and map show the time off the CPUs before it, too (^O).",
+           are waits for a connection that another thread accepts, and the unknown waits of a server at rest: a \
+           program that listens for connections, and runs or is held up for less than 2 % of the time. A wait is \
+           'not known: for its main thread' if only messages of the program's main thread end the thread's waits in \
+           that place, because helpers wait for what the main thread asks. These rows come after the others, even if \
+           they have more time. All other waits are 'held up': by disks, in uninterruptible sleep, or by other \
+           programs that send nothing. A wait is 'until another thread ends' or 'until another process ends' if that \
+           end wakes the thread: a join, a wait for a child, or for the end of its output. It lasts as long as the \
+           other one works and waits, so look at the rows of that one, which Woken by names. Such rows come after \
+           those of all other classes except work. Processes that were forked without exec are one program. A broken \
+           stack hides the place, so its wait has a class only if a message from outside ends it, or if the thread \
+           sleeps until its own timer expires (clock_nanosleep), which the kernel's functions show. A break below \
+           the first function of a Python program or the like hides nothing. Blocked in shows two of the kernel's \
+           frames: the system call, and the function that waits. The flame graphs and --addresses show the whole \
+           stack. Under way lists threads that are blocked now; for waits that began before the measurement, /proc \
+           gives the place. The hot and cold graph adds samples of a clock (-F, 99 Hz); both are in nanoseconds. The \
+           unit measures from its start on; the live screen's table, flame graph and map show the time off the CPUs \
+           before it, too (^O).",
     example: "perfprof-tui offcpu -p 1234",
     output: "\
 $ perfprof-tui offcpu -p 14663 --batch --duration 3 --panel Blocked
@@ -100,6 +103,7 @@ impl Unit for OffCpu {
         match hit.role {
             CLOCK => {
                 if hit.tid != 0 && cx.counts(hit.cpu) && cx.has(hit.tid) {
+                    self.blocked.sampled(hit, cx);
                     let ns = self.hot.entry((cx.thread(hit.tid), hit.stack)).or_default();
                     *ns = ns.saturating_add(hit.period);
                 }
@@ -139,7 +143,7 @@ impl Unit for OffCpu {
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
         let waits = self.blocked.waits(at);
-        let sites = Self::sites(&waits);
+        let sites = Self::sites(&waits, at.now.saturating_sub(at.since.max(at.start)));
         let lacking = if self.blocked.reader.has_wakeups() { "" } else { WITHOUT_WAKEUPS };
         let [table, wakers] = [Self::table(&sites), Self::wakers_panel(at, &sites)];
         let [table, wakers] =

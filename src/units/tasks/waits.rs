@@ -93,6 +93,7 @@ impl Waits {
         if hit.tid == 0 || !cx.counts(hit.cpu) || !cx.has(hit.tid) {
             return;
         }
+        self.blocked.sampled(hit, cx);
         let mut key = (cx.thread(hit.tid), hit.stack, hit.user);
         if self.sampled.len() >= MOST_SAMPLED && !self.sampled.contains_key(&key) {
             key.1 = RetainedStack::NONE;

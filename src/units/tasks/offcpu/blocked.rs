@@ -1,6 +1,7 @@
 //! The time in which threads are blocked, by place and waker. Units that divide the time of threads share it, so that
 //! their figures agree.
 
+mod activity;
 mod spot_facts;
 pub(crate) mod waits;
 
@@ -13,6 +14,7 @@ use crate::units::kit::waits::sched::{self, SchedReader, SchedSwitch, Wakeup};
 use crate::units::kit::{Programs, TaskWaker, WakerReader, WakerStacks};
 
 use crate::units::tasks::locks::joined_by;
+use activity::Activity;
 use waits::{Places, Receivers, Spot, WokenSleep};
 
 /// A sleep that has started.
@@ -61,6 +63,7 @@ pub(crate) struct BlockedTime {
     /// The threads that began since the first record, and those of them that ended in the interval.
     born: FxHashSet<i32>,
     brief: FxHashSet<i32>,
+    activity: Activity,
     initial: InitiallyBlocked,
 }
 
@@ -84,6 +87,7 @@ impl BlockedTime {
     }
 
     pub(crate) fn bind(&mut self, event: &UnitEvent<'_>) -> Result<(), String> {
+        self.activity.has_clock |= event.role == CLOCK;
         if event.role == CLOCK || self.wakers.bind(event, DISK) {
             return Ok(());
         }
@@ -111,6 +115,13 @@ impl BlockedTime {
             taken.push(thread.tid);
         }
         taken
+    }
+
+    /// A sample of the clock.
+    pub(crate) fn sampled(&mut self, hit: &UnitSample<'_>, cx: &Context<'_>) {
+        if let Some(program) = self.programs.root(hit.pid, cx.session) {
+            self.activity.ran(program, hit.period);
+        }
     }
 
     /// A CPU switches. Returns what the next thread did before.
@@ -223,6 +234,7 @@ impl BlockedTime {
         self.since = now;
         self.blocked.clear();
         self.brief.clear();
+        self.activity.reset();
     }
 }
 

@@ -27,7 +27,8 @@ struct Site {
 type SiteRow = (u64, SiteName, WaitClass, Site);
 
 /// Sites as rows: first those that may have held work up, then the row for all waits for work, then its sites. The
-/// table shows that row after the sites that have more than a trifle of the time.
+/// table shows that row after the sites that have more than a trifle of the time, or first if it has the most time and
+/// none of these held up a request or other work.
 pub(super) struct WaitSites {
     list: Vec<SiteRow>,
     rest: Rest,
@@ -44,6 +45,9 @@ const UNTIL_END: &str = "waits until a thread or process ends are listed after t
 
 /// Sites with less than this fraction of the blocked time come after the row for all waits for work.
 const TRIFLE: u64 = 100;
+
+/// Requests are not delayed by waits of less than this fraction of the interval.
+const MOMENT: u64 = 1000;
 
 const NAMED: usize = 2;
 
@@ -90,8 +94,8 @@ fn rest_id() -> u64 {
 }
 
 impl OffCpu {
-    /// Groups waits by blocked task, functions and class; the longest blocked first.
-    pub(super) fn sites(waits: &[Wait]) -> WaitSites {
+    /// Groups waits by blocked task, functions and class; the longest blocked first. `interval` is the measured time.
+    pub(super) fn sites(waits: &[Wait], interval: u64) -> WaitSites {
         let mut by_class: BTreeMap<(bool, SiteName, WaitClass), Site> = BTreeMap::new();
         let mut idlers: FxHashSet<ThreadKey> = FxHashSet::default();
         for wait in waits {
@@ -110,8 +114,12 @@ impl OffCpu {
             held.into_iter().partition(|(_, _, class, _)| *class == WaitClass::Outside);
         let (for_main, within): (Vec<SiteRow>, Vec<SiteRow>) =
             held.into_iter().partition(|(_, _, class, _)| *class == WaitClass::MainThread);
-        // Delays of requests come first, however long the threads of pools wait.
-        let time_within = if outside.is_empty() { all_time } else { time_of(&within) };
+        // Delays of requests come first, even if threads of pools wait longer. Waits of a few moments do not delay.
+        let time_within = match time_of(&within) {
+            _ if outside.is_empty() => all_time,
+            time if time < interval / MOMENT => u64::MAX,
+            time => time,
+        };
         let has_groups = [&outside, &for_main, &ends].iter().any(|group| !group.is_empty());
         let has_ends = ends.iter().any(|(.., site)| site.blocked.sum > all_time / TRIFLE);
         let in_order = |mut list: Vec<SiteRow>| {
@@ -121,13 +129,15 @@ impl OffCpu {
             list
         };
         let (mut list, mut less) = (Vec::new(), Vec::new());
+        let mut kept_within = None;
         for (group, all) in [(within, time_within), (outside, all_time), (for_main, all_time), (ends, all_time)] {
             let mut group = in_order(group);
             let kept = group.partition_point(|(.., site)| site.blocked.sum > all / TRIFLE);
             less.extend(group.split_off(kept));
+            kept_within.get_or_insert(kept);
             list.extend(group);
         }
-        let after = list.len();
+        let mut after = list.len();
         list.extend(less);
         let idle = in_order(idle);
         let row = list.len();
@@ -137,6 +147,10 @@ impl OffCpu {
         let mut all = Site::default();
         idle.iter().for_each(|(.., site)| all.merge(site));
         let is_largest = list.iter().all(|(.., site)| site.blocked.sum <= all.blocked.sum);
+        // A server at rest waits for work, also while its background threads wake each other.
+        if is_largest && kept_within == Some(0) {
+            after = 0;
+        }
         let who = shared_by(idle.iter().map(|(_, (comm, _), _, site)| (comm, site.blocked.sum)));
         list.push((rest_id(), (who.into(), rest_words(idlers.len())), WaitClass::Work, all));
         list.extend(idle);

@@ -19,8 +19,8 @@ use crate::units::kit::waits::wakers::{Cause, Passes};
 
 use super::spot_facts::SpotFacts;
 use super::{Away, BlockedTime};
-pub(crate) use requests::Receivers;
-use requests::{Requests, add_receivers};
+use requests::add_receivers;
+pub(crate) use requests::{Receivers, Requests};
 
 /// A blocked task and its place by name; also used for wakers.
 pub(crate) type SiteName = (Arc<str>, Arc<str>);
@@ -270,7 +270,9 @@ impl BlockedTime {
         let own = OwnWakes::of(&raw);
         add_receivers(&mut self.receivers, &raw);
         let classes: Vec<WaitClass> = raw.iter().map(|wait| wait.class(&own)).collect();
-        let requests = Requests::of(&raw, &classes, &own, &self.receivers, &self.brief);
+        let mut requests = Requests::of(&raw, &classes, &own, &self.receivers, &self.brief);
+        let held = raw.iter().zip(&classes).filter(|(_, class)| **class == WaitClass::Held).map(|(wait, _)| wait);
+        self.activity.add_servers_at_rest(at, &mut requests, held.map(|wait| (wait.sleeper.program, wait.stats.sum)));
         let judge = |(wait, class): (Raw, WaitClass)| {
             let class = requests.class(&wait, class, &own);
             wait.judged(at, class)

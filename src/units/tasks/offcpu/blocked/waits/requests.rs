@@ -32,7 +32,7 @@ pub(super) fn add_receivers(receivers: &mut Receivers, raw: &[Raw]) {
 
 /// The threads of programs that serve requests.
 #[derive(Debug)]
-pub(super) struct Requests<'a> {
+pub(crate) struct Requests<'a> {
     receivers: &'a Receivers,
     /// The places in which only receivers wake a thread that receives no messages itself, and the time of such waits
     /// and of all waits that the program ended.
@@ -43,6 +43,8 @@ pub(super) struct Requests<'a> {
     brief: &'a FxHashSet<i32>,
     /// The time of each program's unknown waits: within requests, and all.
     times: FxHashMap<i32, [u64; 2]>,
+    /// Programs that serve requests for another reason than these times.
+    servers: FxHashSet<i32>,
 }
 
 impl<'a> Requests<'a> {
@@ -53,8 +55,8 @@ impl<'a> Requests<'a> {
         receivers: &'a Receivers,
         brief: &'a FxHashSet<i32>,
     ) -> Self {
-        let (handed, within, times) = Default::default();
-        let mut requests = Self { receivers, handed, within, brief, times };
+        let (handed, within, times, servers) = Default::default();
+        let mut requests = Self { receivers, handed, within, brief, times, servers };
         for wait in raw.iter().filter(|wait| !receivers.contains_key(&wait.thread)) {
             let Some(place) = wait.place().filter(|_| wait.own_waker.is_some()) else { continue };
             let (places, [handed, all]) = requests.handed.entry(wait.thread).or_default();
@@ -81,8 +83,19 @@ impl<'a> Requests<'a> {
         requests
     }
 
+    /// Returns the programs with unknown waits in which those within requests are few.
+    pub(crate) fn others(&self) -> Vec<i32> {
+        self.times.keys().copied().filter(|program| !self.serves(*program)).collect()
+    }
+
+    /// Adds a program that serves requests.
+    pub(crate) fn add_server(&mut self, program: i32) {
+        self.servers.insert(program);
+    }
+
     fn serves(&self, program: i32) -> bool {
-        self.times.get(&program).is_some_and(|[within, all]| within * FEW_OF > *all)
+        let are_many = self.times.get(&program).is_some_and(|[within, all]| within * FEW_OF > *all);
+        are_many || self.servers.contains(&program)
     }
 
     /// Returns the class of a wait that has another one by its own end.

@@ -1,0 +1,112 @@
+//! Servers at rest: programs that listen for connections and hardly do anything. No request is in progress in them, so
+//! their background threads delay none, even if they wake each other.
+
+use std::time::{Duration, Instant};
+
+use rustc_hash::FxHashMap;
+
+use super::waits::Requests;
+use crate::units::kit::Moment;
+
+/// A program at rest runs, or is held up, for less than this fraction of the interval.
+const FEW_OF: u64 = 50;
+/// The limit of programs.
+const MOST: usize = 1 << 16;
+/// The shortest time between two searches for a program's listening sockets.
+const PAUSE: Duration = Duration::from_secs(10);
+
+/// The time for which programs run, by their first process, and whether they listen.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Activity {
+    /// Without samples of a clock, no program is at rest.
+    pub(crate) has_clock: bool,
+    ran: FxHashMap<i32, u64>,
+    listeners: FxHashMap<i32, (bool, Instant)>,
+}
+
+impl Activity {
+    pub(super) fn ran(&mut self, program: i32, ns: u64) {
+        if self.ran.len() < MOST || self.ran.contains_key(&program) {
+            let time = self.ran.entry(program).or_default();
+            *time = time.saturating_add(ns);
+        }
+    }
+
+    pub(super) fn reset(&mut self) {
+        self.ran.clear();
+    }
+
+    /// Adds the servers at rest to the programs that serve requests. `held` has times for which work was held up, by
+    /// program.
+    pub(super) fn add_servers_at_rest(
+        &mut self,
+        at: &Moment<'_>,
+        requests: &mut Requests<'_>,
+        held: impl Iterator<Item = (Option<i32>, u64)>,
+    ) {
+        let mut held_by_program: FxHashMap<i32, u64> = FxHashMap::default();
+        for (program, ns) in held {
+            *held_by_program.entry(program.unwrap_or_default()).or_default() += ns;
+        }
+        for program in requests.others() {
+            let held = held_by_program.get(&program).copied().unwrap_or_default();
+            if self.is_server_at_rest(at, program, held) {
+                requests.add_server(program);
+            }
+        }
+    }
+
+    /// Returns whether a program listens for connections and hardly does anything; `held` is the time for which it was
+    /// held up.
+    fn is_server_at_rest(&mut self, at: &Moment<'_>, program: i32, held: u64) -> bool {
+        let interval = at.now.saturating_sub(at.since.max(at.start));
+        let active = self.ran.get(&program).copied().unwrap_or_default().saturating_add(held);
+        self.has_clock && active.saturating_mul(FEW_OF) < interval && self.listens(at, program)
+    }
+
+    fn listens(&mut self, at: &Moment<'_>, pid: i32) -> bool {
+        if let Some((listens, asked)) = self.listeners.get(&pid)
+            && (*listens || asked.elapsed() < PAUSE)
+        {
+            return *listens;
+        }
+        if self.listeners.len() >= MOST {
+            self.listeners.clear();
+        }
+        let listens = at.session.listens(pid);
+        self.listeners.insert(pid, (listens, Instant::now()));
+        listens
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::Profile;
+    use crate::session::{Origin, Session};
+    use crate::units::kit::{ThreadNames, ViewState};
+
+    #[test]
+    fn a_server_at_rest_listens_and_hardly_does_anything() {
+        let _listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let own = std::process::id() as i32;
+        let (profile, names, look) = (Profile::default(), ThreadNames::default(), ViewState::default());
+        let is_at_rest = |origin, mut activity: Activity, program, held| {
+            let session = Session::new(origin);
+            let (session, profile, names, look) = (&session, &profile, &names, &look);
+            let at = Moment { session, profile, names, start: 0, since: 100, now: 1100, look };
+            activity.is_server_at_rest(&at, program, held)
+        };
+        let activity = |has_clock, ns| {
+            let mut activity = Activity { has_clock, ..Activity::default() };
+            activity.ran(own, ns);
+            activity
+        };
+        assert!(is_at_rest(Origin::Live, activity(true, 9), own, 9));
+        assert!(!is_at_rest(Origin::Live, activity(true, 20), own, 0), "it runs");
+        assert!(!is_at_rest(Origin::Live, activity(true, 9), own, 11), "it is held up");
+        assert!(!is_at_rest(Origin::Live, activity(false, 0), own, 0), "nothing shows whether it runs");
+        assert!(!is_at_rest(Origin::Recorded, activity(true, 0), own, 0), "nothing shows whether it listens");
+        assert!(!is_at_rest(Origin::Live, activity(true, 0), -1, 0), "a process that has ended");
+    }
+}

@@ -163,7 +163,7 @@ static void *keeper(void *a) {
   while (read(go[0], &c, 1) == 1) {
     pthread_mutex_lock(&kept);
     if (write(reply[1], &c, 1) != 1) break;
-    rest(12);
+    rest(60);
     pthread_mutex_unlock(&kept);
   }
   return a;

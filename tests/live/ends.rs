@@ -151,7 +151,7 @@ fn an_idle_jvm_waits_for_work_until_its_end() {
         // On a busy machine, the first stacks are broken.
         let is_whole = |row: &Value| is(row, "stack", "thread_native_entry");
         let is_long = |row: &Value| row["blocked_ns"].as_u64() > Some(SHORT_NS);
-        let is_idle = |row: &Value| is_long(row) && is_whole(row) && is(row, "stack", "service_thread_entry");
+        let is_idle = |row: &Value| is_long(row) && is_whole(row) && is(row, "stack", "G1ServiceThread::");
         let is_large = |row: &Value| row["share_pct"].as_f64() > Some(1.0);
         let is_unknown = |row: &Value| is_whole(row) && is_large(row) && is(row, "class", "woken by each other");
         let idle = blocked["rest"]["rows"].as_array().expect("waits for work");

@@ -192,7 +192,8 @@ mod tests {
     #[test]
     fn a_thread_of_hotspot_without_a_task_is_an_idle_worker() {
         let is_idle = |stack: &str| {
-            let of_jvm = |name: FrameName| match name.text.contains("::") {
+            let in_c = ["signal_thread_entry", "JVM_WaitForReferencePendingList"];
+            let of_jvm = |name: FrameName| match name.text.contains("::") || in_c.contains(&&*name.text) {
                 true => FrameName { dso: "libjvm.so".into(), ..name },
                 false => name,
             };

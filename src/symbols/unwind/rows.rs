@@ -187,7 +187,7 @@ pub fn of(bytes: &Bytes) -> Result<UnwindRows, NoRows> {
 pub(crate) fn beyond_frames(bytes: &Bytes) -> Option<UnwindRows> {
     let program = ElfProgram::of(bytes).ok()?;
     let has_both = SECTIONS.iter().all(|name| program.section(name).is_some());
-    let has_bare = || traced::has_bare(&code(&program), covered(&program, bytes));
+    let has_bare = || traced::bare_bytes(&code(&program), covered(&program, bytes)) > 0;
     let is_more = || has_both || go::is_go(&program) || has_bare();
     (program.machine == Machine::X86_64 && is_more()).then(|| of(bytes).ok()).flatten()
 }
@@ -195,18 +195,26 @@ pub(crate) fn beyond_frames(bytes: &Bytes) -> Option<UnwindRows> {
 /// Returns whether building a file's table takes long, so that tables of other files should not wait for it.
 pub(crate) fn is_slow(bytes: &Bytes) -> bool {
     const LARGE: usize = 8 << 20;
-    bytes.len() >= LARGE || is_mostly_bare(bytes)
+    bytes.len() >= LARGE || has_much_bare_code(bytes)
 }
 
-/// Returns whether a file has much code and hardly any table. Then rows are derived from its code, which takes a while.
-fn is_mostly_bare(bytes: &Bytes) -> bool {
-    /// The minimum ratio of code bytes to table bytes. `LITTLE` is an amount of code that is always analyzed at once.
-    const RATIO: usize = 40;
+/// Returns whether much of a file's code has no table, as in static programs of C libraries without tables. Then rows
+/// are derived from that code, which takes a while.
+fn has_much_bare_code(bytes: &Bytes) -> bool {
+    /// More code than this many times the size of its tables may lack some: compilers write about an eighth.
+    const RATIO: usize = 10;
+    /// With more than this, most of it does.
+    const MOST: usize = 40;
+    /// An amount of code that is always analyzed at once.
     const LITTLE: usize = 1 << 16;
     let Ok(program) = ElfProgram::of(bytes) else { return false };
-    let code: usize = program.code().iter().map(|(_, code)| code.len()).sum();
+    let len: usize = program.code().iter().map(|(_, code)| code.len()).sum();
     let tables = SECTIONS.iter().filter_map(|name| program.section(name)).map(|section| section.bytes(bytes).len());
-    program.machine == Machine::X86_64 && code > LITTLE && code / RATIO > tables.sum()
+    let tables: usize = tables.sum();
+    let bare = || traced::bare_bytes(&code(&program), covered(&program, bytes));
+    program.machine == Machine::X86_64
+        && len > LITTLE
+        && (len / MOST > tables || len / RATIO > tables && bare() > LITTLE as u64)
 }
 
 /// Returns the rows of JIT code, relative to its start, from its own `.eh_frame`, which follows the code.

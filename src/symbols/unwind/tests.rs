@@ -8,6 +8,8 @@ const OFFSET: u64 = 0x1000;
 const LINKED: u64 = 0x1_1000;
 const MAPPED: u64 = 0x7000_0000_1000;
 const SP: u64 = 0x7fff_0000;
+/// The length of the code.
+const TEXT: u64 = 0x100;
 
 const RBP: u8 = 6;
 const RSP: u8 = 7;
@@ -59,10 +61,9 @@ fn tables(at: u64, ra: u8, functions: &[Function]) -> Vec<u8> {
 }
 
 /// An ELF file of one segment with `.text` and `.eh_frame` (elf(5)).
-fn program(machine: u16, frames: &[u8]) -> Vec<u8> {
-    const TEXT: u64 = 0x100;
+fn program(machine: u16, text: u64, frames: &[u8]) -> Vec<u8> {
     let names = b"\0.text\0.eh_frame\0.shstrtab\0";
-    let (frames_at, names_at) = (OFFSET + TEXT, OFFSET + TEXT + frames.len() as u64);
+    let (frames_at, names_at) = (OFFSET + text, OFFSET + text + frames.len() as u64);
     let table_at = names_at + names.len() as u64;
     let half = |n: u16| n.to_le_bytes().to_vec();
     let word = |n: u32| n.to_le_bytes().to_vec();
@@ -70,7 +71,7 @@ fn program(machine: u16, frames: &[u8]) -> Vec<u8> {
     let mut out = [&b"\x7fELF\x02\x01\x01"[..], &[0; 9]].concat();
     out.extend([half(3), half(machine), word(1), long(0), long(64), long(table_at), word(0)].concat());
     out.extend([half(64), half(56), half(1), half(64), half(4), half(3)].concat());
-    let size = TEXT + frames.len() as u64;
+    let size = text + frames.len() as u64;
     out.extend([word(1), word(5), long(OFFSET), long(LINKED), long(LINKED), long(size), long(size), long(1)].concat());
     out.resize(frames_at as usize, 0);
     out.extend(frames);
@@ -79,8 +80,8 @@ fn program(machine: u16, frames: &[u8]) -> Vec<u8> {
         [word(name), word(kind), long(2), long(addr), long(at), long(size), long(0), long(1), long(0)].concat()
     };
     out.extend([0; 64]);
-    out.extend(section(1, 1, LINKED, OFFSET, TEXT));
-    out.extend(section(7, 1, LINKED + TEXT, frames_at, frames.len() as u64));
+    out.extend(section(1, 1, LINKED, OFFSET, text));
+    out.extend(section(7, 1, LINKED + text, frames_at, frames.len() as u64));
     out.extend(section(17, 3, 0, names_at, names.len() as u64));
     out
 }
@@ -93,7 +94,8 @@ struct Stage {
 impl Stage {
     fn new(machine: u16, ra: u8, functions: &[Function]) -> Self {
         let file = tempfile::NamedTempFile::new().expect("file");
-        std::fs::write(file.path(), program(machine, &tables(LINKED + 0x100, ra, functions))).expect("written");
+        let program = program(machine, TEXT, &tables(LINKED + TEXT, ra, functions));
+        std::fs::write(file.path(), program).expect("written");
         Self { file, stacks: UnwindSpace::new(SymbolOptions { live: false, ..SymbolOptions::live() }) }
     }
 
@@ -236,4 +238,17 @@ fn only_64_bits_have_tables() {
     let mut out = Vec::new();
     assert_eq!(UnwindSpace::new(SymbolOptions::live()).unwind(&state, &find, &mut out), Some(ChainEnd::Lost));
     assert_eq!(out, [0], "the sampled address is known");
+}
+
+/// Tables of other files do not wait until functions are found in code.
+#[test]
+fn files_with_much_code_outside_of_their_tables_are_slow() {
+    const TEXT: u64 = 0x4_0000;
+    let is_slow = |covered: u32| {
+        let functions: Vec<Function> = (0..800).map(|n| (n * 300, covered, vec![cfa(RSP, 8)])).collect();
+        let frames = tables(LINKED + TEXT, 16, &functions);
+        assert!((TEXT / 40..TEXT / 10).contains(&(frames.len() as u64)), "{}", frames.len());
+        rows::is_slow(&Bytes::from(program(62, TEXT, &frames)))
+    };
+    assert_eq!([300, 20].map(is_slow), [false, true]);
 }

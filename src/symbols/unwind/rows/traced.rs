@@ -59,9 +59,9 @@ pub(super) fn add(
     });
 }
 
-/// Returns whether some code is outside of all known functions.
-pub(super) fn has_bare(code: &UncoveredCode<'_>, covered: Vec<(u64, u64)>) -> bool {
-    (1..=MAX_BYTES).contains(&Tracer::new(code, covered).bare)
+/// Returns the bytes of code outside of all known functions, or 0 if they are too many to be analyzed.
+pub(super) fn bare_bytes(code: &UncoveredCode<'_>, covered: Vec<(u64, u64)>) -> u64 {
+    Some(Tracer::new(code, covered).bare).filter(|bare| *bare <= MAX_BYTES).unwrap_or_default()
 }
 
 #[derive(Clone, Copy, Debug)]

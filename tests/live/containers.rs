@@ -52,6 +52,8 @@ fn who_burns_is_found_by_name() {
     session.wait_for_line(&["shop-", "cart-7d9", "app"]);
     let whole = format!("container {}/cart-7d9/app", pods.namespace);
     session.keys(&format!(":filter namespace == {} && container == app\r", pods.namespace)).wait_for("shown: ");
+    // The key is for the selected row, which another program may have until the filter is answered.
+    session.wait_for("by container  app cart-7d9");
     session.keys("H").wait_for(&whole);
     session.keys("uu");
     pods.run("late-000", "worker", Does::Burn).expect("runs");

@@ -266,16 +266,14 @@ pub(crate) fn open_files(patience: Duration) -> Vec<(i32, i32, String)> {
     let mut found = Vec::new();
     // The newest ones may end first.
     for pid in processes().into_iter().rev().take_while(|_| has_time()) {
-        let link_of = |fd: i32| Some((pid, fd, link(&format!("/proc/{pid}/fd/{fd}"))?));
-        let all = numbers(&format!("/proc/{pid}/fd")).take_while(|_| has_time());
-        found.extend(all.filter_map(link_of));
+        found.extend(descriptor_links(pid).take_while(|_| has_time()).map(|(fd, link)| (pid, fd, link)));
     }
     found
 }
 
-/// Returns the links of a process's open files, up to a limit.
-pub(crate) fn descriptor_links(pid: i32, most: usize) -> Vec<String> {
-    numbers(&format!("/proc/{pid}/fd")).take(most).filter_map(|fd| link(&format!("/proc/{pid}/fd/{fd}"))).collect()
+/// Iterates over the descriptors of a process's open files, and their links.
+pub(crate) fn descriptor_links(pid: i32) -> impl Iterator<Item = (i32, String)> {
+    numbers(&format!("/proc/{pid}/fd")).filter_map(move |fd| Some((fd, link(&format!("/proc/{pid}/fd/{fd}"))?)))
 }
 
 /// The running kernel's memory, an ELF file (Documentation/filesystems/proc.rst).

@@ -167,18 +167,13 @@ pub(super) const FIGURES: u8 = 1 << (INET_DIAG_INFO - 1) | 1 << (INET_DIAG_SKMEM
 /// `TCP_SYN_RECV`, `TCP_TIME_WAIT` and `TCP_NEW_SYN_RECV`: no process has these sockets, and there may be very many.
 const HALF: u32 = 1 << 3 | 1 << 6 | 1 << 12;
 
-/// Makes a request for the sockets of a family and protocol that a process may have, with extensions such as [`FIGURES`].
-pub(super) fn inet_request(family: i32, protocol: i32, extensions: u8) -> Vec<u8> {
-    let mut request = vec![family as u8, protocol as u8, extensions, 0];
-    request.extend((!HALF).to_ne_bytes());
-    request.resize(56, 0);
-    message(&request)
-}
+/// The states of sockets that a process may have.
+pub(super) const OF_PROCESSES: u32 = !HALF;
 
-/// Makes a request for the listening TCP sockets of a family.
-pub(super) fn listening_request(family: i32) -> Vec<u8> {
-    let mut request = vec![family as u8, libc::IPPROTO_TCP as u8, 0, 0];
-    request.extend((1u32 << LISTEN).to_ne_bytes());
+/// Makes a request for the sockets of a family and protocol in a set of states, with extensions such as [`FIGURES`].
+pub(super) fn inet_request(family: i32, protocol: i32, states: u32, extensions: u8) -> Vec<u8> {
+    let mut request = vec![family as u8, protocol as u8, extensions, 0];
+    request.extend(states.to_ne_bytes());
     request.resize(56, 0);
     message(&request)
 }

@@ -133,7 +133,7 @@ fn sockets() -> SocketNames {
             (libc::AF_INET, libc::IPPROTO_UDP),
             (libc::AF_INET6, libc::IPPROTO_UDP),
         ] {
-            let request = inet_diag::inet_request(family, protocol, 0);
+            let request = inet_diag::inet_request(family, protocol, inet_diag::OF_PROCESSES, 0);
             let listed = sock_diag::dump(&request, &mut |body| {
                 let named = inet_diag::inet_socket(body).and_then(|of| Some((u64::from(of.inode), inet_name(&of)?)));
                 all.extend(named);
@@ -169,17 +169,19 @@ fn inet_name(of: &InetSocket) -> Option<String> {
 
 /// Returns whether a process listens for connections, on TCP or on unix sockets.
 pub(crate) fn listens(pid: i32) -> bool {
-    let links = procfs::descriptor_links(pid, MOST_SLOTS as usize);
-    let own: FxHashSet<u64> = links.iter().filter_map(|link| inode_of(link, "socket")).collect();
+    let links = procfs::descriptor_links(pid).take(MOST_SLOTS as usize);
+    let own: FxHashSet<u64> = links.filter_map(|(_, link)| inode_of(&link, "socket")).collect();
     if own.is_empty() {
         return false;
     }
-    in_namespace_of(pid, |is_found: &mut bool| {
-        let inet = [libc::AF_INET, libc::AF_INET6].map(inet_diag::listening_request);
+    let found = in_namespace_of(pid, |is_found: &mut bool| {
+        let listening = 1 << inet_diag::LISTEN;
+        let inet = [libc::AF_INET, libc::AF_INET6]
+            .map(|family| inet_diag::inet_request(family, libc::IPPROTO_TCP, listening, 0));
         let of_inet: fn(&[u8]) -> Option<u32> = |body| inet_diag::inet_socket(body).map(|of| of.inode);
         let of_unix: fn(&[u8]) -> Option<u32> = |body| sock_diag::word(body, 4);
         // Without the kernel's modules for that, nothing is known to listen.
-        let unix = unix_request(1 << inet_diag::LISTEN);
+        let unix = unix_request(listening);
         for (request, inode_of) in inet.iter().map(|one| (one, of_inet)).chain([(&unix, of_unix)]) {
             let mut look = |body: &[u8]| {
                 *is_found |= inode_of(body).is_some_and(|inode| own.contains(&inode.into()));
@@ -187,7 +189,8 @@ pub(crate) fn listens(pid: i32) -> bool {
             };
             _ = sock_diag::dump(request, &mut look);
         }
-    })
+    });
+    found.unwrap_or_default()
 }
 
 /// Makes a request for the unix sockets in a set of states.

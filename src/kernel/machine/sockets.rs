@@ -94,7 +94,8 @@ impl TcpMonitor {
                 }
             }
             for family in [libc::AF_INET, libc::AF_INET6] {
-                let request = inet_diag::inet_request(family, libc::IPPROTO_TCP, inet_diag::FIGURES);
+                let request =
+                    inet_diag::inet_request(family, libc::IPPROTO_TCP, inet_diag::OF_PROCESSES, inet_diag::FIGURES);
                 let listed = sock_diag::dump(&request, &mut |body| {
                     all.extend(inet_diag::tcp_socket(body, number(name)));
                     all.len() < MOST
@@ -123,6 +124,23 @@ pub(crate) fn namespace_of(pid: i32) -> Option<u64> {
 
 /// Collects from all network namespaces that this process may enter.
 pub(super) fn in_all_namespaces<T: Default + Send>(collect: impl Fn(&mut T) + Send) -> Result<T, SocketListError> {
+    collected(namespaces, collect)
+}
+
+/// Collects from the network namespace of a process.
+pub(super) fn in_namespace_of<T: Default + Send>(
+    pid: i32,
+    collect: impl Fn(&mut T) + Send,
+) -> Result<T, SocketListError> {
+    let namespace = || fs::read_link(format!("/proc/{pid}/ns/net")).into_iter().map(|name| (name, pid)).collect();
+    collected(namespace, collect)
+}
+
+/// Collects from network namespaces in a thread of its own, as a thread that has entered one stays there.
+fn collected<T: Default + Send>(
+    namespaces: impl FnOnce() -> BTreeMap<PathBuf, i32> + Send,
+    collect: impl Fn(&mut T) + Send,
+) -> Result<T, SocketListError> {
     std::thread::scope(|scope| {
         let apart = kernel::scoped_thread(scope, "sockets", move || {
             let mut all = T::default();
@@ -130,20 +148,6 @@ pub(super) fn in_all_namespaces<T: Default + Send>(collect: impl Fn(&mut T) + Se
             all
         });
         apart.map(ScopedJoinHandle::join).ok().and_then(Result::ok).ok_or(SocketListError::Thread)
-    })
-}
-
-/// Calls a function in the network namespace of a process, in a thread of its own.
-pub(super) fn in_namespace_of<T: Default + Send>(pid: i32, collect: impl Fn(&mut T) + Send) -> T {
-    let name = fs::read_link(format!("/proc/{pid}/ns/net"));
-    let namespaces: BTreeMap<PathBuf, i32> = name.into_iter().map(|name| (name, pid)).collect();
-    std::thread::scope(|scope| {
-        let apart = kernel::scoped_thread(scope, "sockets", move || {
-            let mut all = T::default();
-            in_namespaces(&namespaces, |_| collect(&mut all));
-            all
-        });
-        apart.map(ScopedJoinHandle::join).ok().and_then(Result::ok).unwrap_or_default()
     })
 }
 

@@ -12,8 +12,10 @@ use crate::units::kit::Moment;
 const FEW_OF: u64 = 50;
 /// The limit of programs.
 const MOST: usize = 1 << 16;
-/// The shortest time between two searches for a program's listening sockets.
+/// The shortest time between two searches for a program's listening sockets. A process id may be used again.
 const PAUSE: Duration = Duration::from_secs(10);
+/// The time for searches in a view. Later ones search for the other programs.
+const PATIENCE: Duration = Duration::from_millis(50);
 
 /// The time for which programs run, by their first process, and whether they listen.
 #[derive(Clone, Debug, Default)]
@@ -48,27 +50,29 @@ impl Activity {
         for (program, ns) in held {
             *held_by_program.entry(program.unwrap_or_default()).or_default() += ns;
         }
-        for program in requests.others() {
+        let until = Instant::now() + PATIENCE;
+        let mut others = requests.others();
+        others.sort_by_key(|program| self.listeners.get(program).map(|(_, asked)| *asked));
+        for program in others {
             let held = held_by_program.get(&program).copied().unwrap_or_default();
-            if self.is_server_at_rest(at, program, held) {
+            if self.is_server_at_rest(at, program, held, until) {
                 requests.add_server(program);
             }
         }
     }
 
     /// Returns whether a program listens for connections and hardly does anything; `held` is the time for which it was
-    /// held up.
-    fn is_server_at_rest(&mut self, at: &Moment<'_>, program: i32, held: u64) -> bool {
+    /// held up. After `until`, only earlier searches count.
+    fn is_server_at_rest(&mut self, at: &Moment<'_>, program: i32, held: u64, until: Instant) -> bool {
         let interval = at.now.saturating_sub(at.since.max(at.start));
         let active = self.ran.get(&program).copied().unwrap_or_default().saturating_add(held);
-        self.has_clock && active.saturating_mul(FEW_OF) < interval && self.listens(at, program)
+        self.has_clock && active.saturating_mul(FEW_OF) < interval && self.listens(at, program, until)
     }
 
-    fn listens(&mut self, at: &Moment<'_>, pid: i32) -> bool {
-        if let Some((listens, asked)) = self.listeners.get(&pid)
-            && (*listens || asked.elapsed() < PAUSE)
-        {
-            return *listens;
+    fn listens(&mut self, at: &Moment<'_>, pid: i32, until: Instant) -> bool {
+        let (known, asked) = self.listeners.get(&pid).map_or((false, None), |(known, asked)| (*known, Some(*asked)));
+        if asked.is_some_and(|asked| asked.elapsed() < PAUSE) || Instant::now() >= until {
+            return known;
         }
         if self.listeners.len() >= MOST {
             self.listeners.clear();
@@ -91,12 +95,15 @@ mod tests {
         let _listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         let own = std::process::id() as i32;
         let (profile, names, look) = (Profile::default(), ThreadNames::default(), ViewState::default());
-        let is_at_rest = |origin, mut activity: Activity, program, held| {
+        let later = Instant::now() + Duration::from_secs(600);
+        let is_at_rest_by = |until, origin, activity: &mut Activity, program, held| {
             let session = Session::new(origin);
             let (session, profile, names, look) = (&session, &profile, &names, &look);
             let at = Moment { session, profile, names, start: 0, since: 100, now: 1100, look };
-            activity.is_server_at_rest(&at, program, held)
+            activity.is_server_at_rest(&at, program, held, until)
         };
+        let is_at_rest =
+            |origin, mut activity, program, held| is_at_rest_by(later, origin, &mut activity, program, held);
         let activity = |has_clock, ns| {
             let mut activity = Activity { has_clock, ..Activity::default() };
             activity.ran(own, ns);
@@ -108,5 +115,9 @@ mod tests {
         assert!(!is_at_rest(Origin::Live, activity(false, 0), own, 0), "nothing shows whether it runs");
         assert!(!is_at_rest(Origin::Recorded, activity(true, 0), own, 0), "nothing shows whether it listens");
         assert!(!is_at_rest(Origin::Live, activity(true, 0), -1, 0), "a process that has ended");
+        let (mut one, past) = (activity(true, 0), Instant::now());
+        assert!(!is_at_rest_by(past, Origin::Live, &mut one, own, 0), "no time for a search");
+        assert!(is_at_rest_by(later, Origin::Live, &mut one, own, 0));
+        assert!(is_at_rest_by(past, Origin::Live, &mut one, own, 0), "found before");
     }
 }

@@ -201,9 +201,9 @@ pub(crate) fn is_slow(bytes: &Bytes) -> bool {
 /// Returns whether much of a file's code has no table, as in static programs of C libraries without tables. Then rows
 /// are derived from that code, which takes a while.
 fn has_much_bare_code(bytes: &Bytes) -> bool {
-    /// More code than this many times the size of its tables may lack some: compilers write about an eighth.
+    /// Compilers write tables of about an eighth of the code. Code of more than this many times its tables may lack some.
     const RATIO: usize = 10;
-    /// With more than this, most of it does.
+    /// Code of more than this many times its tables is mostly without.
     const MOST: usize = 40;
     /// An amount of code that is always analyzed at once.
     const LITTLE: usize = 1 << 16;

@@ -61,7 +61,8 @@ pub(super) fn add(
 
 /// Returns the bytes of code outside of all known functions, or 0 if they are too many to be analyzed.
 pub(super) fn bare_bytes(code: &UncoveredCode<'_>, covered: Vec<(u64, u64)>) -> u64 {
-    Some(Tracer::new(code, covered).bare).filter(|bare| *bare <= MAX_BYTES).unwrap_or_default()
+    let bare = Tracer::new(code, covered).bare;
+    if bare <= MAX_BYTES { bare } else { 0 }
 }
 
 #[derive(Clone, Copy, Debug)]

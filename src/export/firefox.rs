@@ -129,7 +129,8 @@ fn write(input: &ExportInput<'_>, out: &mut dyn Write) -> io::Result<()> {
         (EventUnit::Count, SampleCount::Unknown) => Some((WeightType::Samples, 1)),
         (EventUnit::Count | EventUnit::Nanoseconds, SampleCount::One) => None,
     };
-    let mut weights = WeightTable::default();
+    let mut weights =
+        WeightTable { periods: Vec::new(), one: kind_of_weights.as_ref().map_or(1, |(_, one)| (*one).max(1)) };
     samples(data, input.filter.clone(), |row| {
         if usize::from(row.event) != input.event {
             return;
@@ -145,9 +146,9 @@ fn write(input: &ExportInput<'_>, out: &mut dyn Write) -> io::Result<()> {
             _ if unit.is_time() => row.period,
             hz => 1_000_000_000u64.checked_div(hz).unwrap_or(0),
         };
-        let weight = kind_of_weights.as_ref().map_or(1, |(kind, one)| {
+        let weight = kind_of_weights.as_ref().map_or(1, |(kind, _)| {
             b.out.set_thread_samples_weight_type(thread, kind.clone());
-            weights.add(row.period, *one)
+            weights.add(row.period)
         });
         let cpu = CpuDelta::from_nanos(since.min(ran));
         b.out.add_sample(thread, Timestamp::from_nanos_since_reference(time), stack, cpu, weight);
@@ -157,17 +158,15 @@ fn write(input: &ExportInput<'_>, out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// The weights of all samples. The crate has integers of 32 bits for them: it gets the numbers of weights instead.
-#[derive(Default)]
 struct WeightTable {
     periods: Vec<u64>,
-    /// The period of the weight 1.
+    /// The period of the weight 1, at least 1.
     one: u64,
 }
 
 impl WeightTable {
     /// Adds a weight; returns its number.
-    fn add(&mut self, period: u64, one: u64) -> i32 {
-        self.one = one.max(1);
+    fn add(&mut self, period: u64) -> i32 {
         self.periods.push(period);
         i32::try_from(self.periods.len() - 1).unwrap_or(i32::MAX)
     }

@@ -373,7 +373,7 @@ mod tests {
         assert!(view.notes.is_empty(), "{:?}", view.notes);
     }
 
-    /// CpuFinding the threads that run softirqs does not read processes that started after them.
+    /// Finding the threads that run softirqs does not read processes that started after them.
     #[test]
     fn softirq_threads_are_found_among_the_oldest() {
         let mut reader = HostWatch::new(Roots::default());

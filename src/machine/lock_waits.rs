@@ -295,6 +295,8 @@ fn locked(pid: i32, threads: usize, waits: &[LockWait], counted: &[u64]) -> Opti
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use super::*;
     use crate::kernel::blocked::MutexWait;
 
@@ -391,10 +393,13 @@ mod tests {
     fn a_look_reads_a_process_once() {
         let own = std::process::id() as i32;
         let mut search = LockSearch { others: vec![-1; MAX_TRIED], ..LockSearch::default() };
-        let reads = || procfs::own_reads().unwrap_or_default();
-        let before = reads();
+        let Some(before) = procfs::own_reads() else {
+            let _ = writeln!(std::io::stderr(), "SKIPPED a_look_reads_a_process_once: reads are not counted here");
+            return;
+        };
         search.look(monotonic_ns(), &[own]);
-        let (reads, threads) = (reads() - before, procfs::threads(own).len());
+        let reads = procfs::own_reads().expect("reads") - before;
+        let threads = procfs::threads(own).len();
         assert!(reads <= 4 * threads + 40, "{reads} reads for {threads} threads");
     }
 

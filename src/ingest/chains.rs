@@ -3,9 +3,10 @@
 use rustc_hash::FxHashMap;
 
 use crate::kernel::attr::{Attr, branch};
+use crate::kernel::blocked::stacks::SleepingStack;
 use crate::record::Sample;
 use crate::record::hardware::branches;
-use crate::record::sample::{CONTEXT_CUT, CONTEXT_MAX, CONTEXT_USER, NO_CODE, u64s};
+use crate::record::sample::{CONTEXT_CUT, CONTEXT_KERNEL, CONTEXT_MAX, CONTEXT_USER, NO_CODE, u64s};
 use crate::session::{Dso, DsoId, DsoKind, MapId, Session};
 use crate::symbols::SymbolOptions;
 use crate::symbols::unwind::{ChainEnd, UnwindSpace};
@@ -159,9 +160,24 @@ impl Chains {
                 self.cut += 1;
                 self.user.push(CONTEXT_CUT);
             }
-            ChainEnd::Lost => self.user.extend(self.marks_ends.then_some(NO_CODE)),
+            ChainEnd::Lost | ChainEnd::Pending => self.user.extend(self.marks_ends.then_some(NO_CODE)),
         }
         Some(self.joined(sample))
+    }
+
+    /// Returns the call chain of a sleeping thread as raw words; `None` while tables for it are being built.
+    pub(crate) fn of_sleeper(&mut self, session: &Session, sleeper: &SleepingStack) -> Option<&[u8]> {
+        self.user.clear();
+        let find = |ip: u64| code_at(session, sleeper.pid, ip);
+        match self.stacks.unwind_sleeper(sleeper, &find, &mut self.user) {
+            ChainEnd::Root => {}
+            ChainEnd::Cut => self.user.push(CONTEXT_CUT),
+            ChainEnd::Lost => self.user.push(NO_CODE),
+            ChainEnd::Pending => return None,
+        }
+        let kernel: Vec<u8> =
+            [CONTEXT_KERNEL].iter().chain(&sleeper.kernel).flat_map(|word| word.to_le_bytes()).collect();
+        Some(self.joined(&Sample { chain: &kernel, ..Sample::default() }))
     }
 
     fn joined(&mut self, sample: &Sample<'_>) -> &[u8] {
@@ -198,7 +214,6 @@ mod tests {
     use super::*;
     use crate::record::kinds::Mmap;
     use crate::record::kinds::tests::bytes;
-    use crate::record::sample::CONTEXT_KERNEL;
     use crate::session::Origin;
 
     #[test]
@@ -238,5 +253,38 @@ mod tests {
         assert_eq!((judged(&[&[0x5001, 7], &[0x1001, 0x5001, 7]])), Some(("b".to_owned(), 100)));
         // Code of a JIT and unknown code are not evaluated.
         assert_eq!((judged(&[&[0x8001, 7]]), judged(&[&[0x9001, 7]]), judged(&[])), (None, None, None));
+    }
+
+    /// No event shows the callers of a process that sleeps all the time.
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn the_callers_of_a_sleeping_process_are_in_its_memory() {
+        use std::process::{Command, Stdio};
+        let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("cat");
+        let pid = child.id() as i32;
+        let asleep = || {
+            let mut all = crate::kernel::blocked::threads(usize::MAX).into_iter();
+            // It reads its input: call 0 of file 0.
+            all.find(|one| one.tid == pid && one.call.is_some_and(|(call, [file, _])| (call, file) == (0, 0)))
+        };
+        let found = std::iter::repeat_with(asleep).flatten().next().expect("asleep");
+        let mut session = Session::new(Origin::Live);
+        session.task(pid, pid);
+        let named = crate::session::NamedCall { thread: found, name: "read".to_owned() };
+        let copy = session.sleeping_stacks(vec![named]).expect("a thread").recv().expect("a copy");
+        let mut chains = Chains::new(SymbolOptions::live());
+        let chain = loop {
+            // Its tables are built meanwhile.
+            if let Some(chain) = chains.of_sleeper(&session, &copy) {
+                break u64s(chain).collect::<Vec<u64>>();
+            }
+            std::thread::yield_now();
+        };
+        child.kill().expect("killed");
+        child.wait().expect("ended");
+        let user: Vec<u64> = chain.iter().copied().skip_while(|word| *word != CONTEXT_USER).skip(1).collect();
+        let file = |ip: &u64| code_at(&session, pid, *ip).map(|(dso, _)| dso.short.to_string());
+        let outermost = user.last().and_then(file);
+        assert!(user.len() > 3 && !chain.contains(&NO_CODE) && outermost.as_deref() == Some("cat"), "{chain:x?}");
     }
 }

@@ -215,9 +215,13 @@ impl IngestState {
         self.units.bind(event, (&desc.name, replaced), format.as_ref());
     }
 
-    /// Keeps the addresses of data whose variables units name, before names are looked up.
+    /// Keeps the addresses of data whose variables units name, and stacks of threads that they know to be asleep, before
+    /// names are looked up.
     pub(crate) fn pin_data(&mut self) {
         self.units.pin_data(&mut self.session, &mut self.profile);
+        if let Some(chains) = &mut self.chains {
+            self.units.pin_sleepers(&mut self.session, &mut self.profile, chains);
+        }
     }
 
     /// Returns the units' answers; if one is chosen, only its panels are computed.

@@ -19,6 +19,7 @@ use crate::units::kit::{
 pub(crate) use binding::{BlockedBy, BlockedUnit};
 use kept::KeptFigures;
 
+use super::chains::Chains;
 use super::unit_events::shown;
 
 mod binding;
@@ -267,6 +268,20 @@ impl Units {
                     session.task(pid, pid);
                 }
                 profile.pin_data(session, pid, addr)
+            });
+        }
+    }
+
+    /// Keeps the stacks of sleeping threads that units have copied.
+    pub(super) fn pin_sleepers(&mut self, session: &mut Session, profile: &mut Profile, chains: &mut Chains) {
+        for running in &mut self.list {
+            running.unit.pin_sleepers(&mut |sleeper| {
+                // It has no record yet.
+                session.task(sleeper.pid, sleeper.tid);
+                let chain = chains.of_sleeper(session, sleeper)?;
+                let ip = sleeper.kernel.first().copied().unwrap_or(sleeper.ip);
+                let sample = record::Sample { pid: sleeper.pid, tid: sleeper.tid, ip, chain, ..Default::default() };
+                Some(profile.pin(session, &sample, misc::KERNEL))
             });
         }
     }

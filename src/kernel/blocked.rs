@@ -2,6 +2,8 @@
 
 use super::procfs;
 
+pub(crate) mod stacks;
+
 /// A thread that is neither running nor runnable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockedThread {

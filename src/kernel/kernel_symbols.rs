@@ -15,8 +15,22 @@ pub(crate) fn address(name: &str) -> Option<u64> {
 }
 
 fn symbol_in(kallsyms: &str, name: &str) -> Option<u64> {
-    let line = kallsyms.lines().find(|line| line.split_whitespace().nth(2) == Some(name))?;
-    u64::from_str_radix(line.split_whitespace().next()?, 16).ok().filter(|address| *address != 0)
+    addresses_in(kallsyms, |known| known == name).next().map(|(_, address)| address)
+}
+
+/// Returns the names and addresses of the kernel symbols whose names are chosen; empty if addresses are hidden.
+pub(crate) fn addresses(is_chosen: impl Fn(&str) -> bool) -> Vec<(String, u64)> {
+    let text = fs::read_to_string("/proc/kallsyms").unwrap_or_default();
+    addresses_in(&text, is_chosen).map(|(name, address)| (name.to_owned(), address)).collect()
+}
+
+fn addresses_in(kallsyms: &str, is_chosen: impl Fn(&str) -> bool) -> impl Iterator<Item = (&str, u64)> {
+    kallsyms.lines().filter_map(move |line| {
+        let mut words = line.split_ascii_whitespace();
+        let (address, name) = (words.next()?, words.nth(1).filter(|name| is_chosen(name))?);
+        let address = u64::from_str_radix(address, 16).ok().filter(|address| *address != 0)?;
+        Some((name, address))
+    })
 }
 
 /// Returns the addresses of a kernel function, up to the next symbol; `None` if it does not exist or addresses are

@@ -17,7 +17,7 @@ use super::machine::host::{ProcFile, ticks_per_second};
 use super::thread_cpu_ns;
 pub use mappings::{ProcMapping, parse_maps_line};
 pub(crate) use mappings::{exec_maps, map_file, maps};
-pub(crate) use memory::{memory, memory_in_time, memory_of, open_memory, peek, vdso};
+pub(crate) use memory::{memory, memory_in_time, memory_of, open_memory, peek, stack_in_time, vdso};
 
 /// Reads a process through one of its threads: the first thread, or another one if the first has ended
 /// (pthread_exit(3)) and its entry in /proc no longer shows memory and files.

@@ -27,6 +27,8 @@ use hashbrown::HashMap;
 use rustc_hash::FxHashMap;
 
 pub use crate::kernel::blocked::BlockedThread;
+pub(crate) use crate::kernel::blocked::stacks::NamedCall;
+pub use crate::kernel::blocked::stacks::SleepingStack;
 pub use crate::kernel::peers::OtherEnds;
 pub(crate) use crate::kernel::peers::unix_name;
 pub use crate::kernel::services::ServiceNames;

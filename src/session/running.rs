@@ -3,16 +3,18 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crossbeam_channel::Receiver;
 use rustc_hash::FxHashMap;
 
-use crate::kernel::{blocked, peers, procfs, sockets};
+use crate::kernel::blocked::{self, stacks};
+use crate::kernel::{peers, procfs, sockets};
 use crate::record::kinds::{FileId, Mmap, TaskRecord};
 
 use super::host::Thread;
 use super::space::AddressSpace;
 use super::{
-    BlockedThread, MAX_TOLD, Origin, OtherEnds, ServiceNames, Session, SideBandEvent, TcpMonitor, TcpSocket,
-    is_unnamed, unnamed,
+    BlockedThread, MAX_TOLD, NamedCall, Origin, OtherEnds, ServiceNames, Session, SideBandEvent, SleepingStack,
+    TcpMonitor, TcpSocket, is_unnamed, unnamed,
 };
 
 /// The maximum number of blocked threads to look up: each takes three reads.
@@ -166,6 +168,13 @@ impl Session {
 
     pub(crate) fn blocked(&self) -> Vec<BlockedThread> {
         if self.origin == Origin::Live { blocked::threads(MAX_BLOCKED) } else { Vec::new() }
+    }
+
+    /// Starts to copy the stacks of sleeping threads of a live machine. `None` for recordings, and on processors whose
+    /// tables need more registers than /proc shows.
+    pub(crate) fn sleeping_stacks(&self, threads: Vec<NamedCall>) -> Option<Receiver<SleepingStack>> {
+        let can_unwind = self.origin == Origin::Live && cfg!(target_arch = "x86_64") && !threads.is_empty();
+        can_unwind.then(|| stacks::copy(threads).ok()).flatten()
     }
 
     /// Returns the TCP sockets of a live machine in all its network namespaces; `None` for a recording.

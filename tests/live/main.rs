@@ -29,6 +29,7 @@ mod losses;
 mod neighbours;
 mod node;
 mod off_cpu;
+mod older_waits;
 mod pty;
 mod push;
 mod record_options;

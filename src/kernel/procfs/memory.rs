@@ -8,6 +8,9 @@ use std::time::Duration;
 use super::{ProcMapping, exec_maps, of_living};
 use crate::kernel::in_time::in_time;
 
+/// How long a read waits for a process that delays it.
+const PATIENCE: Duration = Duration::from_millis(500);
+
 /// Returns our own vDSO, which all processes of this boot share.
 pub(crate) fn vdso() -> io::Result<Vec<u8>> {
     let pid = std::process::id() as i32;
@@ -47,8 +50,21 @@ pub(crate) fn memory(pid: i32, address: u64, len: usize) -> io::Result<Vec<u8>> 
 /// Returns a part of a process's memory like [`memory`]. Fails if the process delays its reader.
 pub(crate) fn memory_in_time(pid: i32, address: u64, len: usize) -> io::Result<Vec<u8>> {
     static RUNNING: AtomicUsize = AtomicUsize::new(0);
-    const PATIENCE: Duration = Duration::from_millis(500);
     in_time(&RUNNING, PATIENCE, move || memory(pid, address, len))
+}
+
+/// Returns up to `most` bytes of a thread's stack, up to the end of its mapping. Fails if the process delays its reader.
+pub(crate) fn stack_in_time(pid: i32, address: u64, most: usize) -> io::Result<Vec<u8>> {
+    use std::os::unix::fs::FileExt;
+    static RUNNING: AtomicUsize = AtomicUsize::new(0);
+    in_time(&RUNNING, PATIENCE, move || {
+        of_living(pid, |tid| {
+            let mut bytes = vec![0; most];
+            let n = open_memory(tid)?.read_at(&mut bytes, address)?;
+            bytes.truncate(n);
+            Ok(bytes)
+        })
+    })
 }
 
 /// Opens the memory of a process, of the program that it executes now.

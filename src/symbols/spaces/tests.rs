@@ -83,10 +83,11 @@ fn the_thread_ends_with_its_session() {
     };
     kernel::thread("tables", run).expect("a thread");
     drop(starts);
-    std::thread::sleep(Duration::from_millis(300));
+    std::thread::sleep(Duration::from_secs(2));
     drop(sender);
     let spent = is_ended.recv_timeout(Duration::from_secs(60)).expect("it ends");
-    assert!(spent < 100_000_000, "{spent} ns of CPU time for nothing");
+    // Its start takes up to 0.2 s on a slow machine.
+    assert!(spent < 800_000_000, "{spent} ns of CPU time for nothing");
     drop(done);
 }
 

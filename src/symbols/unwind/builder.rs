@@ -79,10 +79,19 @@ impl<U: Unwinder<Module = Module<Part>> + Default + Send + 'static> ModuleBuilde
         Ok(builder)
     }
 
-    /// Requests the tables of a file, and waits for them for a short time.
-    pub(super) fn order(&mut self, dso: &Dso, options: &Arc<SymbolOptions>, most: usize) -> Vec<(DsoId, Built<U>)> {
+    /// Requests the tables of a file, and waits for them for a short time if `waits`.
+    pub(super) fn order(
+        &mut self,
+        dso: &Dso,
+        options: &Arc<SymbolOptions>,
+        most: usize,
+        waits: bool,
+    ) -> Vec<(DsoId, Built<U>)> {
         self.coming.insert(dso.id);
         let _ = self.jobs.send(UnwindJob { dso: dso.clone(), options: options.clone(), most });
+        if !waits {
+            return Vec::new();
+        }
         let start = Instant::now();
         let until = start + PATIENCE.max(self.spare);
         let mut built = Vec::new();

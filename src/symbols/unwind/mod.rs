@@ -24,6 +24,7 @@ use super::elf::{self, ElfSegments};
 use super::options::{MAX_FILES, SymbolOptions};
 use super::shares::Shares;
 use super::trust::find_file::FileSearch;
+use crate::kernel::blocked::stacks::{self, SleepingStack};
 use crate::kernel::walk::rule::{Caller, Cfa, Rule, Saved};
 use crate::perfdata::unpack::UnpackBudget;
 use crate::record::sample::UserState;
@@ -47,6 +48,8 @@ pub enum ChainEnd {
     Cut,
     /// Tables or memory do not lead to a caller.
     Lost,
+    /// The tables of a file are still being built.
+    Pending,
 }
 
 /// The return address of functions with a return probe, instead of their caller.
@@ -113,6 +116,8 @@ struct Machine<U: Unwinder> {
     shares: Shares<DsoId>,
     /// Builds tables of a live session.
     builder: Option<ModuleBuilder<U>>,
+    /// Whether a stack waits for its tables for a short time.
+    waits: bool,
 }
 
 impl<U: Unwinder<Module = Module<Part>> + Default + Send + 'static> Machine<U>
@@ -129,6 +134,7 @@ where
             jits: FxHashMap::default(),
             shares,
             builder: None,
+            waits: true,
         }
     }
 
@@ -140,7 +146,7 @@ where
         }
         let most = self.shares.most();
         let built = match &mut self.builder {
-            Some(builder) => builder.order(dso, options, most),
+            Some(builder) => builder.order(dso, options, most, self.waits),
             None => {
                 let image = Image::open(dso, options).ok();
                 vec![(dso.id, image.and_then(|image| tables_of(&image, most)))]
@@ -192,7 +198,7 @@ where
                     self.open(dso, options);
                 }
                 if self.is_coming(dso.id) {
-                    return ChainEnd::Lost;
+                    return ChainEnd::Pending;
                 }
                 self.shares.ask(dso.id);
             }
@@ -397,6 +403,25 @@ impl UnwindSpace {
         let ip = state.register(x86::IP)?;
         let regs = UnwindRegsX86_64::new(ip, get(x86::SP), get(x86::BP));
         Some(self.x86_64.walk(&self.options, find, regs, ip, &stack(get(x86::SP)), out))
+    }
+}
+
+impl UnwindSpace {
+    /// Appends the addresses of a sleeping thread's user stack like [`Self::unwind`], without waiting for tables.
+    pub(crate) fn unwind_sleeper<'a>(
+        &mut self,
+        sleeper: &SleepingStack,
+        find: &dyn Fn(u64) -> Option<(&'a Dso, u64)>,
+        out: &mut Vec<u64>,
+    ) -> ChainEnd {
+        let SleepingStack { ip, sp, bytes, .. } = sleeper;
+        let stack = Copied { from: *sp, bytes, full: bytes.len() >= stacks::COPIED };
+        // The frame pointer is unknown until a function restores its caller's. This one leads nowhere, not even to a root.
+        let regs = UnwindRegsX86_64::new(*ip, *sp, 1);
+        self.x86_64.waits = false;
+        let end = self.x86_64.walk(&self.options, find, regs, *ip, &stack, out);
+        self.x86_64.waits = true;
+        end
     }
 }
 

@@ -5,7 +5,7 @@ use rustc_hash::FxHashSet;
 use crate::panel::Panel;
 use crate::profile::RetainedStack;
 use crate::record::Record;
-use crate::session::Session;
+use crate::session::{Session, SleepingStack};
 
 use super::options::scope::{Scope, may_be_sampled};
 use super::options::select;
@@ -225,6 +225,11 @@ impl FilteredUnit {
     /// Lets the unit keep addresses of data, as in [`Unit::pin_data`].
     pub fn pin_data(&mut self, now: u64, pin: &mut dyn FnMut(i32, u64) -> RetainedStack) {
         self.unit.pin_data(now, pin);
+    }
+
+    /// Lets the unit keep stacks of sleeping threads, as in [`Unit::pin_sleepers`].
+    pub(crate) fn pin_sleepers(&mut self, pin: &mut dyn FnMut(&SleepingStack) -> Option<RetainedStack>) {
+        self.unit.pin_sleepers(pin);
     }
 
     /// Lets the unit query state that no record provided, before panels are made.

@@ -28,7 +28,7 @@ use crate::panel::Panel;
 use crate::profile::RetainedStack;
 use crate::record::Record;
 use crate::record::open_spans::ThreadChange;
-use crate::session::Session;
+use crate::session::{Session, SleepingStack};
 
 pub use context::Context;
 pub use event_request::EventRequest;
@@ -227,6 +227,10 @@ pub trait Unit: CopyUnit + Send + Sync {
     /// Keeps addresses of data, whose variables the panels name ([`Moment::variable`]): `pin` takes a process and an
     /// address. Called after batches of records up to the time `now`, at most once per 100 ms except at the end.
     fn pin_data(&mut self, _now: u64, _pin: &mut dyn FnMut(i32, u64) -> RetainedStack) {}
+
+    /// Keeps stacks of sleeping threads that the unit has copied; `pin` returns `None` while it cannot unwind a stack
+    /// yet. Called like [`Unit::pin_data`].
+    fn pin_sleepers(&mut self, _pin: &mut dyn FnMut(&SleepingStack) -> Option<RetainedStack>) {}
 
     /// Called before panels are made: the last chance to query state that no record provided.
     fn settle(&mut self, _cx: &mut Context<'_>) {}

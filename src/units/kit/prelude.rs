@@ -16,3 +16,4 @@ pub(crate) use crate::event::Rate;
 pub(crate) use crate::panel::{Align, Body, Cell, Column, Measure, Panel};
 pub(crate) use crate::profile::RetainedStack;
 pub(crate) use crate::record::open_spans::{OpenSpan, OpenSpans, ThreadChange};
+pub(crate) use crate::session::SleepingStack;

@@ -46,10 +46,10 @@ pub(crate) const SPEC: Spec = Spec {
            sleeps until its own timer expires (clock_nanosleep), which the kernel's functions show. A break below \
            the first function of a Python program or the like hides nothing. Blocked in shows two of the kernel's \
            frames: the system call, and the function that waits. The flame graphs and --addresses show the whole \
-           stack. Under way lists threads that are blocked now; for waits that began before the measurement, /proc \
-           gives the place. The hot and cold graph adds samples of a clock (-F, 99 Hz); both are in nanoseconds. The \
-           unit measures from its start on; the live screen's table, flame graph and map show the time off the CPUs \
-           before it, too (^O).",
+           stack. Under way lists threads that are blocked now. The stacks of waits that began before the measurement \
+           are read from the memory of the threads (512 threads on x86-64); elsewhere, /proc gives the place. The hot \
+           and cold graph adds samples of a clock (-F, 99 Hz); both are in nanoseconds. The unit measures from its \
+           start on; the live screen's table, flame graph and map show the time off the CPUs before it, too (^O).",
     example: "perfprof-tui offcpu -p 1234",
     output: "\
 $ perfprof-tui offcpu -p 14663 --batch --duration 3 --panel Blocked
@@ -139,6 +139,10 @@ impl Unit for OffCpu {
 
     fn loss_text(&self) -> &'static str {
         InitiallyBlocked::LOSS_TEXT
+    }
+
+    fn pin_sleepers(&mut self, pin: &mut dyn FnMut(&SleepingStack) -> Option<RetainedStack>) {
+        self.blocked.pin_sleepers(pin);
     }
 
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {

@@ -187,6 +187,10 @@ impl Unit for Waits {
         "the time of threads is unknown from there to their next record"
     }
 
+    fn pin_sleepers(&mut self, pin: &mut dyn FnMut(&SleepingStack) -> Option<RetainedStack>) {
+        self.blocked.pin_sleepers(pin);
+    }
+
     fn panels(&mut self, at: &Moment<'_>) -> Vec<Panel> {
         self.all_panels(at)
     }

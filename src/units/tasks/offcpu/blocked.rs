@@ -2,6 +2,7 @@
 //! their figures agree.
 
 mod activity;
+mod older;
 mod spot_facts;
 pub(crate) mod waits;
 
@@ -13,8 +14,11 @@ use crate::units::kit::waits::classes::{Kinship, Sleep};
 use crate::units::kit::waits::sched::{self, SchedReader, SchedSwitch, Wakeup};
 use crate::units::kit::{Programs, TaskWaker, WakerReader, WakerStacks};
 
+use crate::session::NamedCall;
+use crate::units::events::syscalls;
 use crate::units::tasks::locks::joined_by;
 use activity::Activity;
+use older::OlderStacks;
 use waits::{Places, Receivers, Spot, WokenSleep};
 
 /// A sleep that has started.
@@ -65,6 +69,7 @@ pub(crate) struct BlockedTime {
     brief: FxHashSet<i32>,
     activity: Activity,
     initial: InitiallyBlocked,
+    older: OlderStacks,
 }
 
 /// Limit of distinct places; further ones are counted without their waker.
@@ -97,7 +102,7 @@ impl BlockedTime {
     /// Adds the tasks that slept before the first record, or before the last loss. Returns them.
     pub(crate) fn take_up(&mut self, time: u64, cx: &mut Context<'_>) -> Vec<i32> {
         self.initial.ask(cx);
-        let mut taken = Vec::new();
+        let (mut taken, mut sleepers) = (Vec::new(), Vec::new());
         for thread in self.initial.take() {
             // The program's own threads have no record yet. After a loss, records may already show a later sleep.
             if cx.is_unasked(thread.pid) || self.away.get(&thread.tid).is_some() {
@@ -113,8 +118,17 @@ impl BlockedTime {
             };
             self.away.begin(thread.tid, (), time, away);
             taken.push(thread.tid);
+            sleepers.extend(syscalls::name_of_blocked(&thread).map(|name| NamedCall { thread, name }));
+        }
+        if !taken.is_empty() {
+            self.older.begin(sleepers, cx.session);
         }
         taken
+    }
+
+    /// Keeps the stacks of tasks that slept before the first record.
+    pub(crate) fn pin_sleepers(&mut self, pin: &mut dyn FnMut(&SleepingStack) -> Option<RetainedStack>) {
+        self.older.pin(&mut self.places, pin);
     }
 
     /// A sample of the clock.

@@ -140,9 +140,9 @@ impl Waits {
         let waits = self.blocked.waits(at);
         let usual = usual_causes(&waits);
         for wait in waits {
-            let place = match wait.spot {
-                Spot::Stack(stack) => self.places.get(at, stack, || SleepPlace::of(&at.frames(stack))),
-                Spot::Told(_) => SleepPlace::of(&self.blocked.places.frames(at, wait.spot)),
+            let place = match self.blocked.places.stack(wait.spot) {
+                Some(stack) => self.places.get(at, stack, || SleepPlace::of(&at.frames(stack))),
+                None => SleepPlace::of(&self.blocked.places.frames(at, wait.spot)),
             };
             let cause = wait.cause.or_else(|| usual.get(&(wait.thread, wait.line.clone())).map(|(_, cause)| *cause));
             let part = TimePart::of_sleep(wait.sleep, wait.class, cause, place);

@@ -29,7 +29,7 @@ pub(crate) type SiteName = (Arc<str>, Arc<str>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Spot {
     Stack(RetainedStack),
-    /// From /proc, as an index of such places.
+    /// From /proc, as an index of such places: a wait that began before the first record. Its stack is known later.
     Told(usize),
 }
 
@@ -85,11 +85,24 @@ pub(crate) struct Wait {
     pub(crate) under_way: Option<UnderWay>,
 }
 
+/// The kernel function, the system call, and the function of user code if the call reveals it; each may be empty.
+type ToldWords = [Arc<str>; 3];
+
+/// The place of a thread from /proc.
+#[derive(Clone, Debug)]
+struct ToldPlace {
+    words: ToldWords,
+    /// Its stack, once it is unwound.
+    stack: Option<RetainedStack>,
+}
+
 /// Spots from /proc, and a cache of facts about stacks.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Places {
-    /// The kernel function, the system call, and the function of user code if the call reveals it; each may be empty.
-    told: Vec<[Arc<str>; 3]>,
+    told: Vec<ToldPlace>,
+    index: FxHashMap<(i32, ToldWords), usize>,
+    /// The latest place of each thread from /proc.
+    of_thread: FxHashMap<i32, usize>,
     facts: ByStack<SpotFacts>,
 }
 
@@ -102,48 +115,72 @@ impl Places {
     /// Returns the spot of a thread that slept before the first record; `joins` if it waits for the end of a thread.
     pub(crate) fn told(&mut self, thread: &BlockedThread, joins: bool) -> Spot {
         let call = crate::units::events::syscalls::name_of_blocked(thread).unwrap_or_default();
-        let spot = [thread.place.as_str(), call.as_str(), if joins { JOIN } else { "" }].map(Arc::<str>::from);
-        let known = self.told.iter().position(|known| *known == spot);
-        if known.is_none() && self.told.len() < MOST_TOLD {
-            self.told.push(spot);
+        let words = [thread.place.as_str(), call.as_str(), if joins { JOIN } else { "" }].map(Arc::<str>::from);
+        let key = (thread.tid, words.clone());
+        let at = match self.index.get(&key) {
+            Some(at) => *at,
+            None if self.told.len() >= MOST_TOLD => MOST_TOLD,
+            None => {
+                self.index.insert(key, self.told.len());
+                self.told.push(ToldPlace { words, stack: None });
+                self.told.len() - 1
+            }
+        };
+        self.of_thread.insert(thread.tid, at);
+        Spot::Told(at)
+    }
+
+    /// Sets the stack of a thread that slept before the first record.
+    pub(super) fn set_stack(&mut self, tid: i32, stack: RetainedStack) {
+        if let Some(place) = self.of_thread.get(&tid).and_then(|at| self.told.get_mut(*at)) {
+            place.stack = Some(stack);
         }
-        Spot::Told(known.unwrap_or(self.told.len() - 1))
+    }
+
+    /// Returns the stack of a spot, if it is known.
+    pub(crate) fn stack(&self, spot: Spot) -> Option<RetainedStack> {
+        match spot {
+            Spot::Stack(stack) => Some(stack),
+            Spot::Told(told) => self.told.get(told)?.stack,
+        }
     }
 
     /// Returns the functions of a spot, root first.
     pub(crate) fn frames(&self, at: &Moment<'_>, spot: Spot) -> Vec<FrameName> {
-        match spot {
-            Spot::Stack(stack) => at.frames(stack),
-            Spot::Told(told) => {
-                let kind = |text: &Arc<str>| if **text == *JOIN { DsoKind::File } else { DsoKind::Kernel };
-                let frame = |text: &Arc<str>| FrameName { text: text.clone(), kind: kind(text), dso: "".into() };
-                self.words(told).rev().map(frame).collect()
-            }
+        if let Some(stack) = self.stack(spot) {
+            return at.frames(stack);
         }
+        let kind = |text: &Arc<str>| if **text == *JOIN { DsoKind::File } else { DsoKind::Kernel };
+        let frame = |text: &Arc<str>| FrameName { text: text.clone(), kind: kind(text), dso: "".into() };
+        self.words(spot).rev().map(frame).collect()
     }
 
     /// Returns the functions of a spot from /proc, innermost first.
-    fn words(&self, told: usize) -> impl DoubleEndedIterator<Item = &Arc<str>> {
-        self.told.get(told).into_iter().flatten().filter(|word| !word.is_empty())
+    fn words(&self, spot: Spot) -> impl DoubleEndedIterator<Item = &Arc<str>> {
+        let told = match spot {
+            Spot::Stack(_) => None,
+            Spot::Told(told) => self.told.get(told),
+        };
+        told.into_iter().flat_map(|told| &told.words).filter(|word| !word.is_empty())
     }
 
-    fn line(&self, told: usize) -> Arc<str> {
-        let words: Vec<&str> = self.words(told).map(|word| &**word).collect();
+    /// Returns the line of a spot without a stack.
+    fn line(&self, spot: Spot) -> Arc<str> {
+        let words: Vec<&str> = self.words(spot).map(|word| &**word).collect();
         if words.is_empty() { "–".into() } else { words.join(BELOW).into() }
     }
 
     fn facts(&mut self, at: &Moment<'_>, spot: Spot) -> SpotFacts {
-        match spot {
-            Spot::Stack(stack) => self.facts.get(at, stack, || SpotFacts::of(&at.frames(stack))),
-            Spot::Told(told) => {
-                let call = self.told.get(told).map(|[_, call, _]| call).filter(|call| !call.is_empty());
-                let call = call.or_else(|| self.words(told).next()).cloned().unwrap_or_default();
-                // The function in which the thread sleeps, as /proc names it.
-                let frames = self.frames(at, spot);
-                let (is_of_timer, is_of_process) = (sleep::is_of_timer(&frames), sleep::is_of_process(&frames));
-                SpotFacts { call, is_of_kernel: true, is_of_timer, is_of_process, ..SpotFacts::default() }
-            }
+        if let Some(stack) = self.stack(spot) {
+            return self.facts.get(at, stack, || SpotFacts::of(&at.frames(stack)));
         }
+        let mut words = self.words(spot);
+        // The function in which the thread sleeps comes before its system call, as /proc names them.
+        let (first, call) = (words.next(), words.find(|word| ***word != *JOIN));
+        let call = call.or(first).cloned().unwrap_or_default();
+        let frames = self.frames(at, spot);
+        let (is_of_timer, is_of_process) = (sleep::is_of_timer(&frames), sleep::is_of_process(&frames));
+        SpotFacts { call, is_of_kernel: true, is_of_timer, is_of_process, ..SpotFacts::default() }
     }
 }
 
@@ -253,6 +290,8 @@ struct Raw {
     own_waker: Option<ThreadKey>,
     /// Whether a message of the program's main thread ended it.
     is_of_main: bool,
+    /// Whether its stack is known and whole.
+    is_known: bool,
     by: Option<RetainedStack>,
     stats: Stats,
     under_way: Option<UnderWay>,
@@ -283,12 +322,13 @@ impl BlockedTime {
     /// Creates a wait without its end.
     fn raw(&mut self, at: &Moment<'_>, thread: ThreadKey, sleeper: Sleeper) -> Raw {
         let facts = self.places.facts(at, sleeper.spot);
-        let line = match sleeper.spot {
-            Spot::Stack(stack) => self.slept_in.line(at, stack),
-            Spot::Told(told) => self.places.line(told),
+        let stack = self.places.stack(sleeper.spot);
+        let line = match stack {
+            Some(stack) => self.slept_in.line(at, stack),
+            None => self.places.line(sleeper.spot),
         };
-        let is_told = matches!(sleeper.spot, Spot::Told(_));
-        let judged = (thread, if facts.is_broken || is_told { facts.call.clone() } else { facts.place(&line) });
+        let is_known = stack.is_some() && !facts.is_broken;
+        let judged = (thread, if is_known { facts.place(&line) } else { facts.call.clone() });
         let (end, waker) = (WaitEnd::Open, ("none yet".into(), "".into()));
         let (is_connection, cause, own_waker, is_of_main) = (false, None, None, false);
         let (by, stats, under_way) = (None, Stats::default(), None);
@@ -304,6 +344,7 @@ impl BlockedTime {
             waker,
             own_waker,
             is_of_main,
+            is_known,
             by,
             stats,
             under_way,
@@ -353,16 +394,17 @@ impl BlockedTime {
 
 impl Raw {
     fn place(&self) -> Option<ProgramPlace> {
-        let is_known = !self.facts.is_broken && matches!(self.sleeper.spot, Spot::Stack(_));
-        Some((self.sleeper.program.filter(|_| is_known)?, self.facts.place(&self.line)))
+        Some((self.sleeper.program.filter(|_| self.is_known)?, self.facts.place(&self.line)))
     }
 
     /// Returns the class by the wait's own end.
     fn class(&self, own: &OwnWakes) -> WaitClass {
+        // Nothing has ended a wait from /proc for as long as anybody looked: its stack decides nothing.
+        let is_quiet = self.end == WaitEnd::Open && matches!(self.sleeper.spot, Spot::Told(_));
         let place = WaitPlace {
             has_own_wakers: own.may_concern(self),
             ending: own.endings.get(&self.judged).copied(),
-            is_broken: self.facts.is_broken,
+            is_broken: self.facts.is_broken && !is_quiet,
             is_of_timer: self.facts.is_of_timer,
             is_of_process: self.facts.is_of_process,
             is_idle_worker: own.is_idle_worker(self),
@@ -412,9 +454,9 @@ mod tests {
     #[test]
     fn a_wait_for_the_end_of_a_thread_names_its_function() {
         let mut places = Places::default();
-        let lines = [false, true].map(|joins| match places.told(&sleeper(), joins) {
-            Spot::Told(told) => places.line(told).to_string(),
-            Spot::Stack(_) => String::new(),
+        let lines = [false, true].map(|joins| {
+            let spot = places.told(&sleeper(), joins);
+            places.line(spot).to_string()
         });
         assert_eq!(lines, ["futex_do_wait < futex", "futex_do_wait < futex < pthread_join"]);
     }
@@ -449,5 +491,27 @@ mod tests {
         let own = OwnWakes::of(&ended);
         assert_eq!(ended.each_ref().map(|wait| wait.class(&own)), [WaitClass::ThreadEnd, WaitClass::EachOther]);
         assert!(own.endings.is_empty(), "the thread may have been elsewhere before");
+    }
+
+    /// A broken stack does not make a wait doubtful that nothing has ended, as for other waits from /proc.
+    #[test]
+    fn an_older_wait_with_a_broken_stack_is_doubted_only_at_its_end() {
+        let (session, profile, look) = (Session::new(Origin::Recorded), Profile::default(), ViewState::default());
+        let names = ThreadNames::default();
+        let at =
+            Moment { session: &session, profile: &profile, names: &names, start: 10, since: 10, now: 500, look: &look };
+        let mut blocked = BlockedTime::default();
+        let spot = blocked.places.told(&sleeper(), false);
+        blocked.places.set_stack(1, RetainedStack::NONE);
+        assert_eq!(blocked.places.stack(spot), Some(RetainedStack::NONE));
+        let sleep = Sleep::Interruptible;
+        let away = Away { spot, sleep, pid: 1, program: None, is_of_kernel: false, is_before: true };
+        let mut raw = |end| {
+            let raw = blocked.raw(&at, ThreadKey::of_row(1), away.into());
+            Raw { end, facts: SpotFacts { is_broken: true, ..raw.facts.clone() }, ..raw }
+        };
+        let waits = [WaitEnd::Open, WaitEnd::OwnProgram].map(&mut raw);
+        let classes = waits.each_ref().map(|wait| wait.class(&OwnWakes::default()));
+        assert_eq!(classes, [WaitClass::Work, WaitClass::Broken]);
     }
 }

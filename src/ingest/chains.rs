@@ -255,22 +255,18 @@ mod tests {
         assert_eq!((judged(&[&[0x8001, 7]]), judged(&[&[0x9001, 7]]), judged(&[])), (None, None, None));
     }
 
-    /// No event shows the callers of a process that sleeps all the time.
+    /// Returns the chain of a sleeping thread from its memory, and the files of its user part, innermost first.
     #[cfg(target_arch = "x86_64")]
-    #[test]
-    fn the_callers_of_a_sleeping_process_are_in_its_memory() {
-        use std::process::{Command, Stdio};
-        let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("cat");
-        let pid = child.id() as i32;
+    fn chain_of(is_it: impl Fn(&crate::session::BlockedThread) -> bool) -> (Vec<u64>, Vec<Option<String>>) {
         let asleep = || {
             let mut all = crate::kernel::blocked::threads(usize::MAX).into_iter();
-            // It reads its input: call 0 of file 0.
-            all.find(|one| one.tid == pid && one.call.is_some_and(|(call, [file, _])| (call, file) == (0, 0)))
+            all.find(|one| one.call.is_some() && is_it(one))
         };
-        let found = std::iter::repeat_with(asleep).flatten().next().expect("asleep");
+        let thread = std::iter::repeat_with(asleep).flatten().next().expect("asleep");
         let mut session = Session::new(Origin::Live);
-        session.task(pid, pid);
-        let named = crate::session::NamedCall { thread: found, name: "read".to_owned() };
+        let pid = thread.pid;
+        session.task(pid, thread.tid);
+        let named = crate::session::NamedCall { thread, name: "read".to_owned() };
         let copy = session.sleeping_stacks(vec![named]).expect("a thread").recv().expect("a copy");
         let mut chains = Chains::new(SymbolOptions::live());
         let chain = loop {
@@ -280,11 +276,42 @@ mod tests {
             }
             std::thread::yield_now();
         };
+        let user = chain.iter().copied().skip_while(|word| *word != CONTEXT_USER).skip(1);
+        let files = user.map(|ip| code_at(&session, pid, ip).map(|(dso, _)| dso.short.to_string())).collect();
+        (chain, files)
+    }
+
+    /// No event shows the callers of a process that sleeps all the time.
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn the_callers_of_a_sleeping_process_are_in_its_memory() {
+        use std::process::{Command, Stdio};
+        let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("cat");
+        let pid = child.id() as i32;
+        // It reads its input: call 0 of file 0.
+        let (chain, files) =
+            chain_of(|one| one.tid == pid && one.call.is_some_and(|(call, [file, _])| (call, file) == (0, 0)));
         child.kill().expect("killed");
         child.wait().expect("ended");
-        let user: Vec<u64> = chain.iter().copied().skip_while(|word| *word != CONTEXT_USER).skip(1).collect();
-        let file = |ip: &u64| code_at(&session, pid, *ip).map(|(dso, _)| dso.short.to_string());
-        let outermost = user.last().and_then(file);
-        assert!(user.len() > 3 && !chain.contains(&NO_CODE) && outermost.as_deref() == Some("cat"), "{chain:x?}");
+        let outermost = files.last().cloned().flatten();
+        assert!(files.len() > 3 && !chain.contains(&NO_CODE) && outermost.as_deref() == Some("cat"), "{chain:x?}");
+    }
+
+    /// Rust's standard library has frame pointers, and the functions of the C library that it calls do not restore them.
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn the_callers_of_a_thread_with_frame_pointers_are_in_its_memory() {
+        if crate::kernel::bpf::calls::or_skipped(crate::kernel::blocked::registers::frame_pointers()).is_none() {
+            return;
+        }
+        let (send, receive) = std::sync::mpsc::channel::<()>();
+        let thread = std::thread::Builder::new().name("a sleeper".to_owned()).spawn(move || receive.recv().is_err());
+        let own = std::process::id() as i32;
+        let (chain, files) = chain_of(|one| one.pid == own && one.comm == b"a sleeper");
+        drop(send);
+        assert!(thread.is_ok_and(|thread| thread.join().is_ok_and(|ended| ended)));
+        // The C library starts threads.
+        let outermost = files.last().cloned().flatten().unwrap_or_default();
+        assert!(!chain.contains(&NO_CODE) && outermost.starts_with("libc"), "{files:?} {chain:x?}");
     }
 }

@@ -2,6 +2,7 @@
 
 use super::procfs;
 
+pub(crate) mod registers;
 pub(crate) mod stacks;
 
 /// A thread that is neither running nor runnable.

@@ -171,7 +171,7 @@ impl Session {
     }
 
     /// Starts to copy the stacks of sleeping threads of a live machine. `None` for recordings, and on processors whose
-    /// tables need more registers than /proc shows.
+    /// tables need more registers than these stacks have.
     pub(crate) fn sleeping_stacks(&self, threads: Vec<NamedCall>) -> Option<Receiver<SleepingStack>> {
         let can_unwind = self.origin == Origin::Live && cfg!(target_arch = "x86_64") && !threads.is_empty();
         can_unwind.then(|| stacks::copy(threads).ok()).flatten()

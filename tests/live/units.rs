@@ -963,9 +963,10 @@ fn what_blocked_before_is_under_way() {
     let under_way = panels.iter().find(|panel| panel["title"] == "Under way").expect("a panel");
     // Their waits do not end during the measurement.
     let idle = under_way["rest"]["rows"].as_array().expect("rows");
-    for (pid, ends) in pids.iter().zip(["read", "clock_nanosleep"]) {
+    for (pid, call) in pids.iter().zip(["read", "clock_nanosleep"]) {
         let row = idle.iter().find(|row| tid(row) == Some(*pid)).expect("who sleeps");
-        assert!(row["since"] == "or longer" && row["stack"].as_str().is_some_and(|s| s.ends_with(ends)), "{row}");
+        // The callers follow if their tables were built in time.
+        assert!(row["since"] == "or longer" && row["stack"].as_str().is_some_and(|s| s.contains(call)), "{row}");
     }
     assert!(under_way["rest"]["sum"]["stack"].as_str().is_some_and(|words| words.starts_with("waiting for work: ")));
     // Their sleep is part of the total sleep time.

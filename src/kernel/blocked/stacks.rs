@@ -6,6 +6,7 @@ use std::io;
 use crossbeam_channel::{Receiver, bounded};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::registers::{UserPlace, frame_pointers};
 use super::{BlockedThread, call, system_call};
 use crate::kernel::{kernel_symbols, procfs};
 
@@ -32,17 +33,18 @@ pub struct SleepingStack {
     /// The instruction after its system call.
     pub(crate) ip: u64,
     pub(crate) sp: u64,
+    /// The frame pointer, where BPF shows it.
+    pub(crate) bp: Option<u64>,
     /// The stack from the stack pointer on, no more than [`COPIED`] bytes.
     pub(crate) bytes: Vec<u8>,
 }
 
 /// Copies the stacks of threads that still are in the same system calls, on another thread: a process may delay the
-/// reader of its memory for ever. Other registers than these two are not known, so that only tables for x86-64, which
-/// are based on the stack pointer in most functions of C libraries, lead to the callers.
+/// reader of its memory for ever.
 pub(crate) fn copy(threads: Vec<NamedCall>) -> io::Result<Receiver<SleepingStack>> {
     let (copied, copies) = bounded(WAITING);
     crate::kernel::thread("sleeping stacks", move || {
-        let functions = addresses(&threads);
+        let (functions, registers) = (addresses(&threads), frame_pointers().unwrap_or_default());
         let of = |name: &str| functions.get(name).copied();
         let mut slow = FxHashSet::default();
         for NamedCall { thread, name } in &threads {
@@ -50,7 +52,7 @@ pub(crate) fn copy(threads: Vec<NamedCall>) -> io::Result<Receiver<SleepingStack
             if slow.contains(&thread.pid) {
                 continue;
             }
-            let copy = copy_of(thread, kernel);
+            let copy = copy_of(thread, kernel, &registers);
             if copy.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::TimedOut) {
                 slow.insert(thread.pid);
             }
@@ -71,7 +73,11 @@ fn addresses(threads: &[NamedCall]) -> FxHashMap<String, u64> {
     kernel_symbols::addresses(|name| names.contains(name)).into_iter().map(|(name, at)| (name, at + 1)).collect()
 }
 
-fn copy_of(thread: &BlockedThread, kernel: Vec<u64>) -> io::Result<SleepingStack> {
+fn copy_of(
+    thread: &BlockedThread,
+    kernel: Vec<u64>,
+    registers: &FxHashMap<UserPlace, u64>,
+) -> io::Result<SleepingStack> {
     let BlockedThread { pid, tid, .. } = *thread;
     let line = || system_call(pid, tid).filter(|line| thread.call.is_some() && call(line) == thread.call);
     let gone = || io::Error::from(io::ErrorKind::NotFound);
@@ -81,7 +87,8 @@ fn copy_of(thread: &BlockedThread, kernel: Vec<u64>) -> io::Result<SleepingStack
     if line().as_ref() != Some(&before) {
         return Err(gone());
     }
-    Ok(SleepingStack { pid, tid, kernel, ip, sp, bytes })
+    let bp = registers.get(&UserPlace { tid, ip, sp }).copied();
+    Ok(SleepingStack { pid, tid, kernel, ip, sp, bp, bytes })
 }
 
 /// Returns the stack pointer and the program counter from a line of /proc/PID/syscall.

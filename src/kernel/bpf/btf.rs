@@ -119,12 +119,17 @@ impl Btf {
         Ok(offset)
     }
 
+    /// Returns the number of a function.
+    pub(crate) fn function(&self, name: &str) -> Option<u32> {
+        let is_it = |id: &u32| {
+            self.kind(*id) == kind::FUNC && self.name(self.word(self.types[*id as usize])) == name.as_bytes()
+        };
+        (1..self.types.len() as u32).find(is_it)
+    }
+
     /// Returns the parameters of a function with their types, in order.
     pub fn parameters(&self, function: &str) -> Option<Vec<(String, u32)>> {
-        let is_it = |id: &u32| {
-            self.kind(*id) == kind::FUNC && self.name(self.word(self.types[*id as usize])) == function.as_bytes()
-        };
-        let id = (1..self.types.len() as u32).find(is_it)?;
+        let id = self.function(function)?;
         let proto = self.word(self.types[id as usize] + 8);
         let at = *self.types.get(proto as usize).filter(|_| self.kind(proto) == kind::FUNC_PROTO)?;
         let n = (self.word(at + 4) & 0xffff) as usize;

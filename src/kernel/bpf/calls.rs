@@ -17,8 +17,12 @@ const PROG_LOAD: i64 = 5;
 const OBJ_GET_INFO_BY_FD: i64 = 15;
 const RAW_TRACEPOINT_OPEN: i64 = 17;
 const BTF_LOAD: i64 = 18;
+const LINK_CREATE: i64 = 28;
+const ITER_CREATE: i64 = 33;
 const MAP_LOOKUP_BATCH: i64 = 24;
 const MAP_LOOKUP_AND_DELETE_BATCH: i64 = 25;
+/// `BPF_TRACE_ITER` of `enum bpf_attach_type`.
+const TRACE_ITER: u32 = 28;
 const F_MMAPABLE: u32 = 1 << 10;
 /// A load takes up to a second on a busy machine; signals that come more often than that are not waited out.
 const MAX_INTERRUPTIONS: u32 = 10;
@@ -249,6 +253,7 @@ pub(crate) enum ProgramType {
     Tracepoint = 5,
     Sample = 7,
     RawTracepoint = 17,
+    Iterator = 26,
 }
 
 /// A program's instructions, and the types of its functions where it has callbacks.
@@ -258,6 +263,8 @@ pub(crate) struct BpfCode<'a> {
     pub(crate) instructions: &'a [u64],
     pub(crate) licence: &'a CStr,
     pub(crate) types: Option<Types<'a>>,
+    /// The BTF number of the function of the kernel that calls it, for an iterator.
+    pub(crate) caller: Option<u32>,
 }
 
 /// BTF, and the start and type of each function (`struct bpf_func_info`).
@@ -283,7 +290,10 @@ pub(crate) fn load(code: &BpfCode<'_>) -> Result<OwnedFd, LoadError> {
             attr = attr.with(18, types.btf.as_raw_fd() as u32).with(19, size_of::<[u32; 2]>() as u32);
             attr = attr.point(20, types.functions.as_ptr()).with(22, types.functions.len() as u32);
         }
-        attr
+        match code.caller {
+            Some(caller) => attr.with(17, TRACE_ITER).with(27, caller),
+            None => attr,
+        }
     };
     until_uninterrupted(|| attr().make(PROG_LOAD)).map_err(|errno| {
         let mut log = vec![0u8; 256 << 10];
@@ -305,6 +315,13 @@ fn until_uninterrupted<T>(call: impl Fn() -> Result<T, Errno>) -> Result<T, Errn
 /// Attaches a program of type `RawTracepoint` to a tracepoint until the descriptor is closed.
 pub(crate) fn attach(program: BorrowedFd<'_>, tracepoint: &CStr) -> Result<OwnedFd, Errno> {
     Attr::default().point(0, tracepoint.as_ptr()).with(2, program.as_raw_fd() as u32).make(RAW_TRACEPOINT_OPEN)
+}
+
+/// Returns a file from which the output of a program of type `Iterator` is read.
+pub(crate) fn iterate(program: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+    let link = Attr::of(&[program.as_raw_fd() as u32, 0, TRACE_ITER]).make(LINK_CREATE)?;
+    // The file keeps the link.
+    Attr::of(&[link.as_raw_fd() as u32]).make(ITER_CREATE)
 }
 
 /// Returns the number of instructions that the verifier processed; 0 before Linux 5.16.

@@ -62,8 +62,13 @@ impl LoadedProgram {
             code.push(op(CALL, 0, 0, 0, TAIL_CALL));
             code.extend(YES);
         }
-        let fd =
-            calls::load(&BpfCode { runs: ProgramType::Sample, instructions: &code, licence: c"GPL", types: None })?;
+        let fd = calls::load(&BpfCode {
+            runs: ProgramType::Sample,
+            instructions: &code,
+            licence: c"GPL",
+            types: None,
+            caller: None,
+        })?;
         let loaded = Self { fd, parameters };
         loaded.store(&program.constants);
         Ok(loaded)

@@ -102,7 +102,7 @@ impl LoadedObject {
         let functions = functions(data(file, ".BTF")?, data(file, ".BTF.ext")?, &places);
         let functions = functions.ok_or_else(|| odd("types of functions"))?;
         let types = Types { btf: self.btf.as_fd(), functions: &functions };
-        calls::load(&BpfCode { runs, instructions: &code, licence, types: Some(types) })
+        calls::load(&BpfCode { runs, instructions: &code, licence, types: Some(types), caller: None })
     }
 }
 

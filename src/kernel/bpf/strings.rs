@@ -211,7 +211,13 @@ impl ProgramOutputs {
         let layout = UserDataLayout { strings: addresses.len(), bytes: bytes.map(|(_, bytes)| bytes) };
         let at = bytes.map_or(0, |(at, _)| at);
         let code = layout.program(tracepoint, addresses, at, self.buffers.as_fd(), self.events.as_fd());
-        calls::load(&BpfCode { runs: ProgramType::Tracepoint, instructions: &code, licence: c"GPL", types: None })
+        calls::load(&BpfCode {
+            runs: ProgramType::Tracepoint,
+            instructions: &code,
+            licence: c"GPL",
+            types: None,
+            caller: None,
+        })
     }
 }
 

@@ -16,6 +16,7 @@ fn what_the_verifier_refuses_is_said_in_its_words() {
         instructions: &code,
         licence: c"GPL",
         types: None,
+        caller: None,
     });
     let error = refused.expect_err("it returns what was never set");
     assert!(error.log.contains("R0 !read_ok"), "{error:?}");

@@ -414,10 +414,10 @@ impl UnwindSpace {
         find: &dyn Fn(u64) -> Option<(&'a Dso, u64)>,
         out: &mut Vec<u64>,
     ) -> ChainEnd {
-        let SleepingStack { ip, sp, bytes, .. } = sleeper;
+        let SleepingStack { ip, sp, bp, bytes, .. } = sleeper;
         let stack = Copied { from: *sp, bytes, full: bytes.len() >= stacks::COPIED };
-        // The frame pointer is unknown until a function restores its caller's. This one leads nowhere, not even to a root.
-        let regs = UnwindRegsX86_64::new(*ip, *sp, 1);
+        // An unknown frame pointer is one that leads nowhere, not even to a root, until a function restores its caller's.
+        let regs = UnwindRegsX86_64::new(*ip, *sp, bp.unwrap_or(1));
         self.x86_64.waits = false;
         let end = self.x86_64.walk(&self.options, find, regs, *ip, &stack, out);
         self.x86_64.waits = true;

@@ -54,7 +54,7 @@ mod tests {
     use crate::session::BlockedThread;
 
     fn sleeping(tid: i32) -> SleepingStack {
-        SleepingStack { pid: 1, tid, kernel: Vec::new(), ip: 0, sp: 0, bytes: Vec::new() }
+        SleepingStack { pid: 1, tid, kernel: Vec::new(), ip: 0, sp: 0, bp: None, bytes: Vec::new() }
     }
 
     /// Until its tables are built, a stack is kept, and others are not held up by it.

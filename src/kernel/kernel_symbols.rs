@@ -2,81 +2,103 @@
 
 use std::fs;
 use std::io;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 
 /// Reads the first bytes of the running kernel's symbols: reading all of them takes 30 ms.
 pub(crate) fn head(bytes: &mut [u8]) -> io::Result<usize> {
     io::Read::read(&mut fs::File::open("/proc/kallsyms")?, bytes)
 }
 
-/// Returns the address of a kernel symbol; `None` if it does not exist or addresses are hidden.
-pub(crate) fn address(name: &str) -> Option<u64> {
-    symbol_in(&fs::read_to_string("/proc/kallsyms").ok()?, name)
+/// Opens the running kernel's symbols.
+fn open() -> io::Result<impl io::BufRead> {
+    Ok(io::BufReader::with_capacity(1 << 16, fs::File::open("/proc/kallsyms")?))
 }
 
-fn symbol_in(kallsyms: &str, name: &str) -> Option<u64> {
-    addresses_in(kallsyms, |known| known == name).next().map(|(_, address)| address)
+/// Passes address and name of each symbol to `each`, in the kernel's order, until it breaks. Hidden addresses, which read
+/// as zero, are left out.
+fn walk(mut kallsyms: impl io::BufRead, mut each: impl FnMut(u64, &[u8]) -> ControlFlow<()>) {
+    let mut line = Vec::new();
+    while kallsyms.read_until(b'\n', &mut line).is_ok_and(|n| n > 0) {
+        let mut words = line.split(u8::is_ascii_whitespace);
+        let address = words.next().and_then(|word| u64::from_str_radix(std::str::from_utf8(word).ok()?, 16).ok());
+        if let Some((address, name)) = address.filter(|address| *address != 0).zip(words.nth(1))
+            && each(address, name).is_break()
+        {
+            return;
+        }
+        line.clear();
+    }
+}
+
+/// Returns the address of a kernel symbol; `None` if it does not exist or addresses are hidden.
+pub(crate) fn address(name: &str) -> Option<u64> {
+    address_in(open().ok()?, name)
+}
+
+fn address_in(kallsyms: impl io::BufRead, name: &str) -> Option<u64> {
+    let mut found = None;
+    walk(kallsyms, |address, known| match known == name.as_bytes() {
+        true => {
+            found = Some(address);
+            ControlFlow::Break(())
+        }
+        false => ControlFlow::Continue(()),
+    });
+    found
 }
 
 /// Returns the names and addresses of the kernel symbols whose names are chosen; empty if addresses are hidden.
-pub(crate) fn addresses(is_chosen: impl Fn(&str) -> bool) -> Vec<(String, u64)> {
-    let text = fs::read_to_string("/proc/kallsyms").unwrap_or_default();
-    addresses_in(&text, is_chosen).map(|(name, address)| (name.to_owned(), address)).collect()
-}
-
-fn addresses_in(kallsyms: &str, is_chosen: impl Fn(&str) -> bool) -> impl Iterator<Item = (&str, u64)> {
-    kallsyms.lines().filter_map(move |line| {
-        let mut words = line.split_ascii_whitespace();
-        let (address, name) = (words.next()?, words.nth(1).filter(|name| is_chosen(name))?);
-        let address = u64::from_str_radix(address, 16).ok().filter(|address| *address != 0)?;
-        Some((name, address))
-    })
+pub(crate) fn addresses(is_chosen: impl Fn(&[u8]) -> bool) -> Vec<(String, u64)> {
+    let mut found = Vec::new();
+    if let Ok(kallsyms) = open() {
+        walk(kallsyms, |address, name| {
+            if is_chosen(name) {
+                found.push((String::from_utf8_lossy(name).into_owned(), address));
+            }
+            ControlFlow::Continue(())
+        });
+    }
+    found
 }
 
 /// Returns the addresses of a kernel function, up to the next symbol; `None` if it does not exist or addresses are
 /// hidden.
 pub(crate) fn function(name: &str) -> Option<Range<u64>> {
-    let open = || fs::File::open("/proc/kallsyms").map(|file| io::BufReader::with_capacity(1 << 16, file)).ok();
-    function_in([open()?, open()?], name)
+    function_in(open().ok()?, name)
 }
 
-/// Does the same in two copies of the symbols, because a line does not say where a function ends.
-fn function_in([first, second]: [impl io::BufRead; 2], name: &str) -> Option<Range<u64>> {
-    let of = |line: &[u8]| {
-        let mut words = line.split(u8::is_ascii_whitespace);
-        let address = u64::from_str_radix(std::str::from_utf8(words.next()?).ok()?, 16).ok()?;
-        Some((address, words.nth(1)? == name.as_bytes()))
-    };
-    let mut symbols = first.split(b'\n').map_while(Result::ok).filter_map(|line| of(&line));
-    let (start, _) = symbols.find(|(_, is_named)| *is_named)?;
-    let end = second.split(b'\n').map_while(Result::ok).filter_map(|line| Some(of(&line)?.0));
-    (start != 0).then_some(start..end.filter(|at| *at > start).min()?)
+/// The kernel lists its own symbols by address, with several names of one address next to each other.
+fn function_in(kallsyms: impl io::BufRead, name: &str) -> Option<Range<u64>> {
+    let (mut start, mut end) = (None, None);
+    walk(kallsyms, |address, known| {
+        match start {
+            Some(start) => end = Some(address).filter(|end| *end > start),
+            None => start = Some(address).filter(|_| known == name.as_bytes()),
+        }
+        if end.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    Some(start?..end?)
 }
 
 /// Returns the addresses of kernel functions whose names begin with `prefix`, sorted; empty if addresses are hidden.
 pub(crate) fn functions(prefix: &str) -> Vec<Range<u64>> {
-    let Ok(file) = fs::File::open("/proc/kallsyms") else { return Vec::new() };
-    functions_in(io::BufReader::with_capacity(1 << 16, file), prefix)
+    open().map(|kallsyms| functions_in(kallsyms, prefix)).unwrap_or_default()
 }
 
-fn functions_in(mut kallsyms: impl io::BufRead, prefix: &str) -> Vec<Range<u64>> {
+fn functions_in(kallsyms: impl io::BufRead, prefix: &str) -> Vec<Range<u64>> {
     /// The end of a function that is not followed by another one.
     const SIZE: u64 = 128;
-    let (mut found, mut line): (Vec<Range<u64>>, _) = (Vec::new(), Vec::new());
-    let mut is_last = false;
-    while kallsyms.read_until(b'\n', &mut line).is_ok_and(|n| n > 0) {
-        let mut words = line.split(u8::is_ascii_whitespace);
-        let address = words.next().and_then(|word| u64::from_str_radix(std::str::from_utf8(word).ok()?, 16).ok());
-        let address = address.filter(|address| *address != 0);
-        if let (true, Some(address), Some(last)) = (is_last, address, found.last_mut())
+    let (mut found, mut is_last): (Vec<Range<u64>>, bool) = (Vec::new(), false);
+    walk(kallsyms, |address, name| {
+        if let (true, Some(last)) = (is_last, found.last_mut())
             && (last.start + 1..last.end).contains(&address)
         {
             last.end = address;
         }
-        is_last = words.nth(1).is_some_and(|name| name.starts_with(prefix.as_bytes()));
-        found.extend(address.filter(|_| is_last).map(|address| address..address.saturating_add(SIZE)));
-        line.clear();
-    }
+        is_last = name.starts_with(prefix.as_bytes());
+        found.extend(is_last.then_some(address..address.saturating_add(SIZE)));
+        ControlFlow::Continue(())
+    });
     found.sort_unstable_by_key(|range| range.start);
     found
 }
@@ -87,9 +109,9 @@ mod tests {
 
     #[test]
     fn a_kernel_function_ends_at_the_next_symbol() {
-        let text = b"ffffffff81000100 T __schedule\nffffffff81003140 T schedule\nffffffff81000000 t a [m]\n\
-                     0000000000000000 T hidden\nbad";
-        let of = |name| function_in([&text[..], &text[..]], name).map(|r| (r.start & 0xffff, r.end & 0xffff));
+        let text = b"ffffffff81000100 t alias\nffffffff81000100 T __schedule\nffffffff81000100 T __schedule_end\n\
+                     ffffffff81003140 T schedule\nffffffff81000000 t a [m]\n0000000000000000 T hidden\nbad";
+        let of = |name| function_in(&text[..], name).map(|r| (r.start & 0xffff, r.end & 0xffff));
         assert_eq!(
             (of("__schedule"), of("schedule"), of("hidden"), of("x")),
             (Some((0x100, 0x3140)), None, None, None)
@@ -109,7 +131,7 @@ mod tests {
     #[test]
     fn kernel_symbols_by_name() {
         let text = "ffffffff81000000 T _text\nffffffff81000010 t do_one\t[mod]\n0000000000000000 D hidden\n";
-        let of = |name| symbol_in(text, name);
+        let of = |name| address_in(text.as_bytes(), name);
         assert_eq!((of("do_one"), of("hidden"), of("nobody")), (Some(0xffff_ffff_8100_0010), None, None));
     }
 }

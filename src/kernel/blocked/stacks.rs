@@ -13,7 +13,7 @@ use crate::kernel::{kernel_symbols, procfs};
 /// The size of a copy. Stacks of sleeping threads are seldom longer, and the copy may bring swapped pages back.
 pub(crate) const COPIED: usize = 32 << 10;
 /// The number of copies that wait for their receiver.
-const WAITING: usize = 8;
+const WAITING: usize = 64;
 /// The start of the names of the kernel's functions that implement system calls of 64-bit programs.
 const CALLS: &str = "__x64_sys_";
 
@@ -67,8 +67,8 @@ pub(crate) fn copy(threads: Vec<NamedCall>) -> io::Result<Receiver<SleepingStack
 
 /// Returns addresses in the functions of the kernel in which the threads are, by name. Empty if addresses are hidden.
 fn addresses(threads: &[NamedCall]) -> FxHashMap<String, u64> {
-    let names: FxHashSet<String> =
-        threads.iter().flat_map(|one| [one.thread.place.clone(), format!("{CALLS}{}", one.name)]).collect();
+    let names = threads.iter().flat_map(|one| [one.thread.place.clone(), format!("{CALLS}{}", one.name)]);
+    let names: FxHashSet<Vec<u8>> = names.map(String::into_bytes).collect();
     // Words of a chain are return addresses: after a call.
     kernel_symbols::addresses(|name| names.contains(name)).into_iter().map(|(name, at)| (name, at + 1)).collect()
 }

@@ -68,7 +68,7 @@ impl WaitStacks {
         self.switch = switch;
     }
 
-    /// Returns the function of the kernel that switches tasks; it takes some 60 ms.
+    /// Returns the function of the kernel that switches tasks; it takes some 30 ms.
     pub(crate) fn switch_function() -> Range<u64> {
         kernel_symbols::function("__schedule").unwrap_or_default()
     }

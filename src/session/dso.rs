@@ -260,7 +260,7 @@ impl Dsos {
             anon_name = format!("/tmp/perf-{}.map", map.pid);
             (anon_name.as_bytes(), map.start, FileId::None)
         } else {
-            (name, pgoff, map.file)
+            (name, pgoff, file_of(map))
         };
         let dso = self.intern(map.pid, name, file, via);
         // For the first segment, a loader reserves the space of all segments, which may exceed the file's size.
@@ -386,14 +386,34 @@ pub(crate) fn is_anonymous(name: &[u8]) -> bool {
     name.is_empty() || STARTS.iter().any(|start| name.starts_with(start))
 }
 
-/// Returns whether a file holds code that its process writes at run time: unlike programs, it is mapped shared, or it is
-/// memory that the process may still write. Programs in such memory may not be written.
+/// Returns whether a file holds code that its process writes at run time: it is mapped shared, and is memory, deleted, or
+/// writable; or it is memory that the process may still write. Programs in such memory may not be written.
 fn is_written_code(map: &Mmap<'_>) -> bool {
     const SHARED: u32 = libc::MAP_SHARED as u32;
     const EXEC: u32 = libc::PROT_EXEC as u32;
     const WRITE: u32 = libc::PROT_WRITE as u32;
-    let is_written = map.flags & SHARED != 0 || map.prot & WRITE != 0 && map.name.starts_with(b"/memfd:");
+    let is_memfd = map.name.starts_with(b"/memfd:");
+    let is_memory = is_memfd || map.name.starts_with(b"/dev/shm/") || map.name.ends_with(b" (deleted)");
+    let (is_shared, is_writable) = (map.flags & SHARED != 0, map.prot & WRITE != 0 && !is_injected(map));
+    let is_written = is_shared && (is_memory || is_writable) || is_memfd && is_writable;
     is_written && map.prot & EXEC != 0 && map.name.starts_with(b"/") && !is_jitdump(map.name)
+}
+
+/// Returns whether `perf inject --jit` has written a mapping, that of a function's file: its protection is the mode of the
+/// file.
+fn is_injected(map: &Mmap<'_>) -> bool {
+    const PROTECTIONS: i32 = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
+    map.prot > PROTECTIONS as u32
+}
+
+/// Returns the file of a mapping. `perf inject --jit` invents its generation.
+fn file_of(map: &Mmap<'_>) -> FileId {
+    match map.file {
+        FileId::Inode { major, minor, inode, .. } if is_injected(map) => {
+            FileId::Inode { major, minor, inode, generation: 0 }
+        }
+        file => file,
+    }
 }
 
 /// Returns whether a path is a jitdump file, `jit-PID.dump`, as in its specification.

@@ -284,6 +284,19 @@ fn a_program_that_was_changed_since_is_not_believed() {
     insta::assert_snapshot!("changed-programs", messages.join("\n").replace(&folder, "DIR"));
 }
 
+/// `perf inject --jit` writes each function to a file, and maps it shared, as memory with written code is.
+#[test]
+fn a_program_that_is_mapped_shared_has_its_names() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let (path, id) = spin(dir.path());
+    let mut made = Made::new();
+    let name = path.with_file_name(format!("jitted-{PID}-1.so"));
+    std::fs::rename(&path, &name).expect("renamed");
+    made.map(1_000, BASE + 0x1000..BASE + 0x2000, 0x1000, id, SHARED, name.to_str().expect("UTF-8"));
+    made.samples(2_000, PID, ALPHA + 4, 4);
+    assert_eq!(made.report(&dir.path().join("shared.data")).0, rows(&[("burn_alpha", 4)]));
+}
+
 /// Data about a process stays until its last thread has ended.
 #[test]
 fn a_process_goes_on_without_its_first_thread() {

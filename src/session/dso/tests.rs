@@ -135,8 +135,23 @@ fn memory_files_that_are_mapped_to_write_code_are_a_jits() {
         (memory, run, private, false),
         ("/bin/packed", write, private, false),
         ("/tmp/code (deleted)", write, shared, true),
+        ("/tmp/code (deleted)", run, shared, true),
+        ("/tmp/code", write, shared, true),
+        ("/dev/shm/code", run, shared, true),
+        // A program that is mapped shared, and functions that `perf inject --jit` has written to files.
+        ("/opt/program", run, shared, false),
+        ("/tmp/jitted-9-1.so", 0o100_644, shared, false),
+        ("/tmp/jitted-9-1.so", 0o100_666, shared, false),
     ] {
         assert_eq!(path(name, prot, flags), if is_jit { "/tmp/perf-9.map" } else { name }, "{name} {prot} {flags}");
+    }
+}
+
+#[test]
+fn generations_that_perf_invents_are_left_out() {
+    let id = |generation: u64| FileId::Inode { major: 1, minor: 2, inode: 3, generation };
+    for (prot, expected) in [(5, 1), (0o100_644, 0)] {
+        assert_eq!(super::file_of(&Mmap { prot, file: id(1), ..map(9, "/tmp/jitted-9-1.so") }), id(expected), "{prot}");
     }
 }
 

@@ -181,20 +181,24 @@ impl TrustedFileOpener {
             Err(Errno::NOSYS) if self.is_here => open(path, flags, Mode::empty()),
             place => place,
         };
-        enter(&File::from(place?), path, purpose)
+        // Without symbolic links, users cannot lead to a device.
+        let rules = rules | ResolveFlags::NO_SYMLINKS;
+        let again = |flags: OFlags| Ok(openat2(&self.root, path, how | flags, Mode::empty(), rules)?.into());
+        enter(&File::from(place?), path, purpose, again)
     }
 }
 
 /// Opens a file by a process's mapping: the kernel has let the process read or execute it. Fails with a [`Refusal`].
 pub(crate) fn mapped(pid: i32, start: u64, end: u64) -> io::Result<File> {
-    enter(&procfs::map_file(pid, start, end)?, Path::new("what is mapped"), FileKind::Code)
+    let place = procfs::map_file(pid, start, end)?;
+    enter(&place, Path::new("what is mapped"), FileKind::Code, |_| Err(io::ErrorKind::NotFound.into()))
 }
 
 /// Opens a regular file that we or our caller name. The kernel may generate it, as with `/proc/kallsyms`.
 pub(crate) fn own(path: &Path) -> io::Result<File> {
     let place = File::options().read(true).custom_flags(libc::O_PATH).open(path)?;
     plain(&place, path)?;
-    reopen(&place)
+    reopen(&place, path, |flags| Ok(open(path, flags, Mode::empty())?.into()))
 }
 
 /// Opens a recording that our caller names. It may be a FIFO, or a pipe under `/dev/fd`.
@@ -203,7 +207,12 @@ pub(crate) fn recording(path: &Path) -> io::Result<File> {
 }
 
 /// Opens a resolved file for reading. It is checked first, because opening a device can have side effects.
-fn enter(place: &File, path: &Path, purpose: FileKind) -> io::Result<File> {
+fn enter(
+    place: &File,
+    path: &Path,
+    purpose: FileKind,
+    again: impl FnOnce(OFlags) -> io::Result<File>,
+) -> io::Result<File> {
     let size = plain(place, path)?.len();
     if PSEUDO.contains(&(fstatfs(place)?.f_type as u32)) {
         return Err(RefusalKind::Pseudo.of(path));
@@ -212,7 +221,7 @@ fn enter(place: &File, path: &Path, purpose: FileKind) -> io::Result<File> {
     if size > limit {
         return Err(RefusalKind::TooLarge { size, limit }.of(path));
     }
-    reopen(place)
+    reopen(place, path, again)
 }
 
 fn plain(place: &File, path: &Path) -> io::Result<Metadata> {
@@ -226,10 +235,16 @@ fn plain(place: &File, path: &Path) -> io::Result<Metadata> {
     Ok(meta)
 }
 
-/// Opens the checked file without blocking: a lease would delay it by up to 45 seconds (fcntl(2), "Leases").
-fn reopen(place: &File) -> io::Result<File> {
-    let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
-    File::options().read(true).custom_flags(flags).open(format!("/proc/self/fd/{}", place.as_raw_fd()))
+/// Opens the checked file without blocking: a lease would delay it by up to 45 seconds (fcntl(2), "Leases"). `again` opens
+/// its path once more, for machines where /proc is not mounted.
+fn reopen(place: &File, path: &Path, again: impl FnOnce(OFlags) -> io::Result<File>) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let by_number = open(format!("/proc/self/fd/{}", place.as_raw_fd()), flags, Mode::empty());
+    if by_number.as_ref().err() != Some(&Errno::NOENT) || Path::new("/proc/self").exists() {
+        return Ok(by_number?.into());
+    }
+    let file = again(flags)?;
+    if is_one(&file.metadata()?, &place.metadata()?) { Ok(file) } else { Err(RefusalKind::Replaced.of(path)) }
 }
 
 fn is_one(a: &Metadata, b: &Metadata) -> bool {

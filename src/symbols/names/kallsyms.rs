@@ -105,7 +105,8 @@ impl Reader {
                 b"_etext" => known.end = Some(address),
                 _ => {}
             }
-            let Some(binding) = binding_of(kind) else { continue };
+            // On ARM, `$x` and the like mark where code and data of a module begin.
+            let Some(binding) = binding_of(kind).filter(|_| name[0] != b'$') else { continue };
             self.table.push(Raw { start: address, size: 0, name, binding });
         }
     }
@@ -185,7 +186,7 @@ mod tests {
 
     #[test]
     fn functions_and_extent() {
-        let text = b"ffffffff81000000 T _stext\nffffffff81000000 T _text\nffffffff81000040 t do_it\nffffffff81000080 r rodata\nffffffff81000100 T _etext\nffffffffc0000000 t estimation_timer\t[ip_vs]\nbad line\n";
+        let text = b"ffffffff81000000 T _stext\nffffffff81000000 T _text\nffffffff81000040 t do_it\nffffffff81000060 t $x\nffffffff81000080 r rodata\nffffffff81000100 T _etext\nffffffffc0000000 t estimation_timer\t[ip_vs]\nbad line\n";
         let k = Kallsyms::parse(text);
         assert_eq!((k.text, k.end, k.restricted), (Some(0xffffffff81000000), Some(0xffffffff81000100), false));
         assert_eq!(k.table.find(0xffffffff81000090).map(|s| s.name), Some(&b"do_it"[..]));

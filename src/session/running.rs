@@ -7,7 +7,7 @@ use crossbeam_channel::Receiver;
 use rustc_hash::FxHashMap;
 
 use crate::kernel::blocked::{self, stacks};
-use crate::kernel::{peers, procfs, sockets};
+use crate::kernel::{monotonic_ns, peers, procfs, sockets};
 use crate::record::kinds::{FileId, Mmap, TaskRecord};
 
 use super::host::Thread;
@@ -166,8 +166,10 @@ impl Session {
         }
     }
 
-    pub(crate) fn blocked(&self) -> Vec<BlockedThread> {
-        if self.origin == Origin::Live { blocked::threads(MAX_BLOCKED) } else { Vec::new() }
+    /// Returns the blocked threads of a live machine, and the time at which all were read, by the clock of its records.
+    pub(crate) fn blocked(&self) -> (Vec<BlockedThread>, u64) {
+        let threads = if self.origin == Origin::Live { blocked::threads(MAX_BLOCKED) } else { Vec::new() };
+        (threads, monotonic_ns())
     }
 
     /// Starts to copy the stacks of sleeping threads of a live machine. `None` for recordings, and on processors whose

@@ -31,25 +31,27 @@ pub(crate) const SPEC: Spec = Spec {
            same program ends it, because it may be for a lock or for work. The same holds for the thread's other \
            waits in that place that a timer ends or that have not ended, and for those of other threads if the \
            waiters wake each other, as with a lock. A thread that a message or a connection from outside the program \
-           wakes serves requests, and so does a thread to which it hands work. In a program in which such threads \
-           have unknown waits, those of the other threads, such as pools, are 'not known: outside of requests'. So \
-           are waits for a connection that another thread accepts, and the unknown waits of a server at rest: a \
-           program that listens for connections, and runs or is held up for less than 2 % of the time. A wait is \
-           'not known: for its main thread' if only messages of the program's main thread end the thread's waits in \
-           that place, because helpers wait for what the main thread asks. These rows come after the others, even if \
-           they have more time. All other waits are 'held up': by disks, in uninterruptible sleep, or by other \
-           programs that send nothing. A wait is 'until another thread ends' or 'until another process ends' if that \
-           end wakes the thread: a join, a wait for a child, or for the end of its output. It lasts as long as the \
-           other one works and waits, so look at the rows of that one, which Woken by names. Such rows come after \
-           those of all other classes except work. Processes that were forked without exec are one program. A broken \
-           stack hides the place, so its wait has a class only if a message from outside ends it, or if the thread \
-           sleeps until its own timer expires (clock_nanosleep), which the kernel's functions show. A break below \
-           the first function of a Python program or the like hides nothing. Blocked in shows two of the kernel's \
+           wakes serves requests, and so does a thread to which it hands work, and one that now waits for a \
+           message. In a program in which such threads have unknown waits, those of the other threads, such as \
+           pools, are 'not known: outside of requests'. So are waits for a connection that another thread accepts, \
+           and the unknown waits of other servers: programs that listen for connections, and receive more than five \
+           messages a second, or run or are held up for less than 2 % of the time. A wait is 'not known: for its \
+           main thread' if only messages of the program's main thread end the thread's waits in that place, because \
+           helpers wait for what the main thread asks. These rows come after the others, even if they have more \
+           time. All other waits are 'held up': by disks, in uninterruptible sleep, or by other programs that send \
+           nothing. A wait is 'until another thread ends' or 'until another process ends' if that end wakes the \
+           thread: a join, a wait for a child, or for the end of its output. It lasts as long as the other one \
+           works and waits, so look at the rows of that one, which Woken by names. Such rows come after those of \
+           all other classes except work. Processes that were forked without exec are one program. A broken stack \
+           hides the place, so its wait has a class only if a message from outside ends it, or if the thread sleeps \
+           until its own timer expires (clock_nanosleep), which the kernel's functions show. A break below the \
+           first function of a Python program or the like hides nothing. Blocked in shows two of the kernel's \
            frames: the system call, and the function that waits. The flame graphs and --addresses show the whole \
-           stack. Under way lists threads that are blocked now. The stacks of waits that began before the measurement \
-           are read from the memory of the threads (512 threads on x86-64); elsewhere, /proc gives the place. The hot \
-           and cold graph adds samples of a clock (-F, 99 Hz); both are in nanoseconds. The unit measures from its \
-           start on; the live screen's table, flame graph and map show the time off the CPUs before it, too (^O).",
+           stack. Under way lists threads that are blocked now. The stacks of waits that began before the \
+           measurement are read from the memory of the threads (512 threads on x86-64); elsewhere, /proc gives the \
+           place. The hot and cold graph adds samples of a clock (-F, 99 Hz); both are in nanoseconds. The unit \
+           measures from its start on; the live screen's table, flame graph and map show the time off the CPUs \
+           before it, too (^O).",
     example: "perfprof-tui offcpu -p 1234",
     output: "\
 $ perfprof-tui offcpu -p 14663 --batch --duration 3 --panel Blocked

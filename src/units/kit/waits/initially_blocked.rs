@@ -21,6 +21,8 @@ pub(crate) struct InitiallyBlocked {
     is_known: bool,
     /// When the threads were queried.
     asked: Option<Instant>,
+    /// The time at which /proc had been read, by the clock of live sessions.
+    read_at: u64,
     threads: BTreeMap<i32, BlockedThread>,
     /// The threads with a record since the last loss, until the next query leaves them out.
     told: FxHashSet<i32>,
@@ -46,12 +48,19 @@ impl InitiallyBlocked {
         }
         (self.is_known, self.asked) = (true, Some(now));
         let told = std::mem::take(&mut self.told);
-        for thread in cx.session.blocked().into_iter().filter(|thread| !told.contains(&thread.tid)) {
+        let (blocked, read_at) = cx.session.blocked();
+        self.read_at = read_at;
+        for thread in blocked.into_iter().filter(|thread| !told.contains(&thread.tid)) {
             cx.names.meet(thread.tid, &thread.comm);
             if cx.counts(thread.cpu) && cx.follows(thread.tid) {
                 self.threads.insert(thread.tid, thread);
             }
         }
+    }
+
+    /// Returns whether /proc was read after this time: a thread that woke then was asleep elsewhere before.
+    pub(crate) fn is_read_after(&self, time: u64) -> bool {
+        time < self.read_at
     }
 
     /// Takes the threads, for a unit that tracks them itself.

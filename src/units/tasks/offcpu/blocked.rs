@@ -191,7 +191,10 @@ impl BlockedTime {
             self.early.insert(wakeup.tid, hit.time);
             return;
         };
-        let away = begin.with;
+        let mut away = begin.with;
+        if away.is_before && self.initial.is_read_after(hit.time) {
+            away.spot = Spot::UNKNOWN;
+        }
         cx.comm(hit.tid);
         let ns = begin.took(hit.time).min(hit.time.saturating_sub(self.since));
         let kinship = self.kinship(&away, hit, cx);

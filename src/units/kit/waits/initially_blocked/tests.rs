@@ -27,7 +27,7 @@ pub(crate) fn with_sleeper(test: impl FnOnce(i32, &mut Context<'_>)) {
         });
         let tid = told.recv().expect("sent");
         let is_in_futex = |thread: &BlockedThread| thread.call.is_none_or(|(number, _)| number == libc::SYS_futex);
-        while !session.blocked().iter().any(|thread| thread.tid == tid && is_in_futex(thread)) {
+        while !session.blocked().0.iter().any(|thread| thread.tid == tid && is_in_futex(thread)) {
             std::thread::yield_now();
         }
         let mut cx = Context { choice: Some(&mut choice), ..Context::new(&session, &mut names, &own) };

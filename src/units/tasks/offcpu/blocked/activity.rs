@@ -1,5 +1,5 @@
-//! Servers at rest: programs that listen for connections and hardly do anything. No request is in progress in them, so
-//! their background threads delay none, even if they wake each other.
+//! Servers: programs that listen for connections, and receive messages all the time or hardly do anything. In the latter,
+//! servers at rest, no request is in progress, so that their background threads delay none, even if they wake each other.
 
 use std::time::{Duration, Instant};
 
@@ -10,6 +10,8 @@ use crate::units::kit::Moment;
 
 /// A program at rest runs, or is held up, for less than this fraction of the interval.
 const FEW_OF: u64 = 50;
+/// A program that receives more messages than these serves requests. One that only serves its figures gets fewer.
+const MESSAGES_PER_SECOND: u64 = 5;
 /// The limit of programs.
 const MOST: usize = 1 << 16;
 /// The shortest time between two searches for a program's listening sockets. A process id may be used again.
@@ -38,9 +40,8 @@ impl Activity {
         self.ran.clear();
     }
 
-    /// Adds the servers at rest to the programs that serve requests. `held` has times for which work was held up, by
-    /// program.
-    pub(super) fn add_servers_at_rest(
+    /// Adds the servers to the programs that serve requests. `held` has times for which work was held up, by program.
+    pub(super) fn add_servers(
         &mut self,
         at: &Moment<'_>,
         requests: &mut Requests<'_>,
@@ -55,18 +56,20 @@ impl Activity {
         others.sort_by_key(|program| self.listeners.get(program).map(|(_, asked)| *asked));
         for program in others {
             let held = held_by_program.get(&program).copied().unwrap_or_default();
-            if self.is_server_at_rest(at, program, held, until) {
+            if self.is_server(at, program, (held, requests.messages(program)), until) {
                 requests.add_server(program);
             }
         }
     }
 
-    /// Returns whether a program listens for connections and hardly does anything; `held` is the time for which it was
-    /// held up. After `until`, only earlier searches count.
-    fn is_server_at_rest(&mut self, at: &Moment<'_>, program: i32, held: u64, until: Instant) -> bool {
+    /// Returns whether a program listens for connections, and receives messages all the time or hardly does anything. It
+    /// was held up for `held`, and got this number of messages. After `until`, only earlier searches count.
+    fn is_server(&mut self, at: &Moment<'_>, program: i32, (held, messages): (u64, u64), until: Instant) -> bool {
         let interval = at.now.saturating_sub(at.since.max(at.start));
         let active = self.ran.get(&program).copied().unwrap_or_default().saturating_add(held);
-        self.has_clock && active.saturating_mul(FEW_OF) < interval && self.listens(at, program, until)
+        let is_at_rest = self.has_clock && active.saturating_mul(FEW_OF) < interval;
+        let is_asked = messages.saturating_mul(1_000_000_000) > interval.saturating_mul(MESSAGES_PER_SECOND);
+        (is_at_rest || is_asked) && self.listens(at, program, until)
     }
 
     fn listens(&mut self, at: &Moment<'_>, pid: i32, until: Instant) -> bool {
@@ -100,7 +103,7 @@ mod tests {
             let session = Session::new(origin);
             let (session, profile, names, look) = (&session, &profile, &names, &look);
             let at = Moment { session, profile, names, start: 0, since: 100, now: 1100, look };
-            activity.is_server_at_rest(&at, program, held, until)
+            activity.is_server(&at, program, (held, 0), until)
         };
         let is_at_rest =
             |origin, mut activity, program, held| is_at_rest_by(later, origin, &mut activity, program, held);
@@ -119,5 +122,19 @@ mod tests {
         assert!(!is_at_rest_by(past, Origin::Live, &mut one, own, 0), "no time for a search");
         assert!(is_at_rest_by(later, Origin::Live, &mut one, own, 0));
         assert!(is_at_rest_by(past, Origin::Live, &mut one, own, 0), "found before");
+    }
+
+    #[test]
+    fn a_server_that_runs_receives_messages_all_the_time() {
+        let _listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let own = std::process::id() as i32;
+        let (profile, names, look) = (Profile::default(), ThreadNames::default(), ViewState::default());
+        let session = Session::new(Origin::Live);
+        let (session, profile, names, look) = (&session, &profile, &names, &look);
+        let at = Moment { session, profile, names, start: 0, since: 0, now: 2_000_000_000, look };
+        let later = Instant::now() + Duration::from_secs(600);
+        let mut activity = Activity { has_clock: true, ..Activity::default() };
+        activity.ran(own, 1_000_000_000);
+        assert_eq!([10, 11].map(|messages| activity.is_server(&at, own, (0, messages), later)), [false, true]);
     }
 }

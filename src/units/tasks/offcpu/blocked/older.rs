@@ -13,7 +13,7 @@ const MOST: usize = 512;
 /// The number of copies that are kept until their tables are built.
 const MOST_KEPT: usize = 32;
 /// The time that unwinding takes at once: records wait meanwhile.
-const PATIENCE: Duration = Duration::from_millis(2);
+const PATIENCE: Duration = Duration::from_millis(4);
 
 /// Copies of stacks, until they are unwound.
 #[derive(Clone, Debug, Default)]

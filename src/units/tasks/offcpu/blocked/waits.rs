@@ -33,6 +33,11 @@ pub(crate) enum Spot {
     Told(usize),
 }
 
+impl Spot {
+    /// A place that nothing shows.
+    pub(crate) const UNKNOWN: Self = Self::Told(usize::MAX);
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Sleeper {
     pub(crate) spot: Spot,
@@ -180,7 +185,9 @@ impl Places {
         let call = call.or(first).cloned().unwrap_or_default();
         let frames = self.frames(at, spot);
         let (is_of_timer, is_of_process) = (sleep::is_of_timer(&frames), sleep::is_of_process(&frames));
-        SpotFacts { call, is_of_kernel: true, is_of_timer, is_of_process, ..SpotFacts::default() }
+        // Without any function, the place is as unknown as in a broken stack.
+        let is_broken = call.is_empty();
+        SpotFacts { call, is_broken, is_of_kernel: true, is_of_timer, is_of_process, ..SpotFacts::default() }
     }
 }
 
@@ -311,7 +318,7 @@ impl BlockedTime {
         let classes: Vec<WaitClass> = raw.iter().map(|wait| wait.class(&own)).collect();
         let mut requests = Requests::of(&raw, &classes, &own, &self.receivers, &self.brief);
         let held = raw.iter().zip(&classes).filter(|(_, class)| **class == WaitClass::Held).map(|(wait, _)| wait);
-        self.activity.add_servers_at_rest(at, &mut requests, held.map(|wait| (wait.sleeper.program, wait.stats.sum)));
+        self.activity.add_servers(at, &mut requests, held.map(|wait| (wait.sleeper.program, wait.stats.sum)));
         let judge = |(wait, class): (Raw, WaitClass)| {
             let class = requests.class(&wait, class, &own);
             wait.judged(at, class)
@@ -431,87 +438,4 @@ impl Raw {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::profile::Profile;
-    use crate::session::{Origin, Session};
-    use crate::units::kit::{ThreadNames, ViewState};
-
-    fn sleeper() -> BlockedThread {
-        BlockedThread {
-            pid: 1,
-            tid: 1,
-            comm: Vec::new(),
-            state: 'S',
-            is_of_kernel: false,
-            cpu: 0,
-            place: "futex_do_wait".to_owned(),
-            call: Some((libc::SYS_futex, [0, 0])),
-            is_32_bit: false,
-        }
-    }
-
-    #[test]
-    fn a_wait_for_the_end_of_a_thread_names_its_function() {
-        let mut places = Places::default();
-        let lines = [false, true].map(|joins| {
-            let spot = places.told(&sleeper(), joins);
-            places.line(spot).to_string()
-        });
-        assert_eq!(lines, ["futex_do_wait < futex", "futex_do_wait < futex < pthread_join"]);
-    }
-
-    #[test]
-    fn an_older_wait_counts_from_the_first_record() {
-        let (session, profile, look) = (Session::new(Origin::Recorded), Profile::default(), ViewState::default());
-        let names = ThreadNames::default();
-        let at =
-            Moment { session: &session, profile: &profile, names: &names, start: 10, since: 90, now: 500, look: &look };
-        let mut blocked = BlockedTime::default();
-        let spot = blocked.places.told(&sleeper(), false);
-        let sleep = Sleep::Interruptible;
-        let away = Away { spot, sleep, pid: 1, program: None, is_of_kernel: false, is_before: true };
-        let under_way = blocked.open(&at, ThreadKey::of_row(1), 100, away).under_way.expect("a wait");
-        assert_eq!((under_way.ns, under_way.is_before), (400, true));
-    }
-
-    /// A join that began before the measurement: /proc shows only its system call.
-    #[test]
-    fn an_older_wait_that_an_end_ends_has_its_class() {
-        let (session, profile, look) = (Session::new(Origin::Recorded), Profile::default(), ViewState::default());
-        let names = ThreadNames::default();
-        let at =
-            Moment { session: &session, profile: &profile, names: &names, start: 10, since: 10, now: 500, look: &look };
-        let mut blocked = BlockedTime::default();
-        let spot = blocked.places.told(&sleeper(), false);
-        let sleep = Sleep::Interruptible;
-        let away = Away { spot, sleep, pid: 1, program: None, is_of_kernel: false, is_before: true };
-        let mut raw = |end| Raw { end, ..blocked.raw(&at, ThreadKey::of_row(1), away.into()) };
-        let ended = [WaitEnd::Ending(Ending::Thread), WaitEnd::OwnProgram].map(&mut raw);
-        let own = OwnWakes::of(&ended);
-        assert_eq!(ended.each_ref().map(|wait| wait.class(&own)), [WaitClass::ThreadEnd, WaitClass::EachOther]);
-        assert!(own.endings.is_empty(), "the thread may have been elsewhere before");
-    }
-
-    /// A broken stack does not make a wait doubtful that nothing has ended, as for other waits from /proc.
-    #[test]
-    fn an_older_wait_with_a_broken_stack_is_doubted_only_at_its_end() {
-        let (session, profile, look) = (Session::new(Origin::Recorded), Profile::default(), ViewState::default());
-        let names = ThreadNames::default();
-        let at =
-            Moment { session: &session, profile: &profile, names: &names, start: 10, since: 10, now: 500, look: &look };
-        let mut blocked = BlockedTime::default();
-        let spot = blocked.places.told(&sleeper(), false);
-        blocked.places.set_stack(1, RetainedStack::NONE);
-        assert_eq!(blocked.places.stack(spot), Some(RetainedStack::NONE));
-        let sleep = Sleep::Interruptible;
-        let away = Away { spot, sleep, pid: 1, program: None, is_of_kernel: false, is_before: true };
-        let mut raw = |end| {
-            let raw = blocked.raw(&at, ThreadKey::of_row(1), away.into());
-            Raw { end, facts: SpotFacts { is_broken: true, ..raw.facts.clone() }, ..raw }
-        };
-        let waits = [WaitEnd::Open, WaitEnd::OwnProgram].map(&mut raw);
-        let classes = waits.each_ref().map(|wait| wait.class(&OwnWakes::default()));
-        assert_eq!(classes, [WaitClass::Work, WaitClass::Broken]);
-    }
-}
+mod tests;

@@ -17,6 +17,20 @@ const FEW_OF: u64 = 20;
 /// all were connections.
 pub(crate) type Receivers = FxHashMap<ThreadKey, bool>;
 
+/// System calls in which a thread waits for a message.
+const MESSAGE_CALLS: &[&str] = &[
+    "recvfrom",
+    "recvmsg",
+    "recvmmsg",
+    "poll",
+    "ppoll",
+    "select",
+    "pselect6",
+    "epoll_wait",
+    "epoll_pwait",
+    "epoll_pwait2",
+];
+
 /// Limit of receivers.
 const MOST_RECEIVERS: usize = 1 << 17;
 
@@ -41,10 +55,15 @@ pub(crate) struct Requests<'a> {
     within: FxHashSet<ProgramPlace>,
     /// The threads that began and ended: each may have served a request without a sleep before it.
     brief: &'a FxHashSet<i32>,
+    /// The threads that wait for a message now. What they did before may have been a request whose message came before
+    /// the first record.
+    waiting: FxHashSet<ThreadKey>,
     /// The time of each program's unknown waits: within requests, and all.
     times: FxHashMap<i32, [u64; 2]>,
     /// Programs that serve requests for another reason than these times.
     servers: FxHashSet<i32>,
+    /// The number of messages from outside that each program received.
+    messages: FxHashMap<i32, u64>,
 }
 
 impl<'a> Requests<'a> {
@@ -55,8 +74,13 @@ impl<'a> Requests<'a> {
         receivers: &'a Receivers,
         brief: &'a FxHashSet<i32>,
     ) -> Self {
-        let (handed, within, times, servers) = Default::default();
-        let mut requests = Self { receivers, handed, within, brief, times, servers };
+        let (handed, within, times, servers, messages) = Default::default();
+        let waits = raw.iter().filter(|wait| wait.under_way.is_some() && wait.is_for_message());
+        let waiting = waits.map(|wait| wait.thread).collect();
+        let mut requests = Self { receivers, handed, within, brief, waiting, times, servers, messages };
+        for wait in raw.iter().filter(|wait| wait.end == WaitEnd::Message && !wait.is_connection) {
+            *requests.messages.entry(wait.sleeper.program.unwrap_or_default()).or_default() += wait.stats.n;
+        }
         for wait in raw.iter().filter(|wait| !receivers.contains_key(&wait.thread)) {
             let Some(place) = wait.place().filter(|_| wait.own_waker.is_some()) else { continue };
             let (places, [handed, all]) = requests.handed.entry(wait.thread).or_default();
@@ -88,6 +112,11 @@ impl<'a> Requests<'a> {
         self.times.keys().copied().filter(|program| !self.serves(*program)).collect()
     }
 
+    /// Returns the number of messages from outside that a program received.
+    pub(crate) fn messages(&self, program: i32) -> u64 {
+        self.messages.get(&program).copied().unwrap_or_default()
+    }
+
     /// Adds a program that serves requests.
     pub(crate) fn add_server(&mut self, program: i32) {
         self.servers.insert(program);
@@ -114,7 +143,8 @@ impl<'a> Requests<'a> {
         if self.receivers.contains_key(&wait.thread) {
             return self.waits_for_connections(wait, own);
         }
-        if self.brief.contains(&wait.thread.tid) {
+        let is_waiting = self.waiting.contains(&wait.thread) && !wait.is_for_message();
+        if is_waiting || self.brief.contains(&wait.thread.tid) {
             return false;
         }
         if wait.place().is_some_and(|place| self.within.contains(&place)) {
@@ -130,6 +160,12 @@ impl<'a> Requests<'a> {
         let accepts = |waker: &ThreadKey| self.receivers.get(waker) == Some(&false);
         let Some(place) = wait.place() else { return wait.own_waker.as_ref().is_some_and(accepts) };
         own.are_woken_by(&place, accepts)
+    }
+}
+
+impl Raw {
+    fn is_for_message(&self) -> bool {
+        MESSAGE_CALLS.contains(&&*self.facts.call)
     }
 }
 

@@ -455,8 +455,8 @@ fn completions_that_are_missing_are_named() {
     // The most recent requests may still be in flight.
     let words = |completed: u64, missing: u64| {
         format!(
-            "of 1,000 issued requests, {completed} completed, 10 under way, {missing} never completed: their completions \
-             are missing; the figures contain the completed ones"
+            "of 1,000 issued requests with a sector, {completed} completed, 10 under way, {missing} never completed: their \
+             completions are missing; the figures contain the completed ones"
         )
     };
     assert_eq!(*note, words(250, 740));

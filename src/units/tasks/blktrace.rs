@@ -139,7 +139,7 @@ impl Display for Issued {
             return f.write_str(&note(under_way, "request", "under way"));
         }
         let all = [completed, under_way, not_known, never_completed].into_iter().fold(0, u64::saturating_add);
-        write!(f, "of {}, {} completed", counted(all, "issued request"), thousands(completed))?;
+        write!(f, "of {} with a sector, {} completed", counted(all, "issued request"), thousands(completed))?;
         for (n, what) in [(under_way, "under way"), (not_known, "not known"), (never_completed, "never completed")] {
             if n > 0 {
                 write!(f, ", {} {what}", thousands(n))?;

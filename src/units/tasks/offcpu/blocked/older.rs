@@ -27,6 +27,8 @@ impl OlderStacks {
     pub(super) fn begin(&mut self, threads: Vec<NamedCall>, session: &Session) {
         let can_unwind = |one: &NamedCall| one.thread.call.is_some() && !one.thread.is_32_bit;
         let threads = threads.into_iter().filter(can_unwind).take(MOST).collect();
+        // Those of an earlier reading may be of other waits of the same threads.
+        self.kept.clear();
         self.copies = session.sleeping_stacks(threads);
     }
 
@@ -51,7 +53,7 @@ impl OlderStacks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::BlockedThread;
+    use crate::session::{BlockedThread, Origin};
 
     fn sleeping(tid: i32) -> SleepingStack {
         SleepingStack { pid: 1, tid, kernel: Vec::new(), ip: 0, sp: 0, bp: None, bytes: Vec::new() }
@@ -84,5 +86,13 @@ mod tests {
         while pin(&mut older, false) != [None, Some(RetainedStack(2))] {}
         while pin(&mut older, true) != [1, 2].map(|tid| Some(RetainedStack(tid))) {}
         assert!(older.kept.is_empty());
+    }
+
+    /// After a loss of records, the threads are read again, and may be elsewhere.
+    #[test]
+    fn stacks_of_an_earlier_reading_are_dropped() {
+        let mut older = OlderStacks { copies: None, kept: vec![sleeping(1)] };
+        older.begin(Vec::new(), &Session::new(Origin::Live));
+        older.pin(&mut Places::default(), &mut |_| panic!("an earlier stack"));
     }
 }

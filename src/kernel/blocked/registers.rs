@@ -6,8 +6,9 @@ use std::io::Read;
 use std::os::fd::AsFd;
 
 use rustc_hash::FxHashMap;
+use rustix::io::Errno;
 
-use crate::kernel::bpf::btf::Btf;
+use crate::kernel::bpf::btf::{Btf, BtfError};
 use crate::kernel::bpf::calls::{self, ADD_K, BpfCode, CALL, EXIT, LDX_DW, LoadError, MOV_K, MOV_X, ProgramType, op};
 
 /// Helpers (bpf-helpers(7)): `bpf_seq_write` and `bpf_task_pt_regs`, the latter since Linux 5.15.
@@ -35,15 +36,15 @@ pub(crate) struct UserPlace {
 
 /// Returns the frame pointer of each thread. Thread numbers are those of the first PID namespace.
 pub(crate) fn frame_pointers() -> Result<FxHashMap<UserPlace, u64>, LoadError> {
-    let types = Btf::system().map_err(|error| LoadError { log: error.to_string(), errno: rustix::io::Errno::NOENT })?;
-    let tid_at = types.offset("task_struct", &["pid"]).unwrap_or_default() as i32;
-    let code = program(tid_at);
+    let unknown = |error: BtfError| LoadError { log: error.to_string(), errno: Errno::NOENT };
+    let types = Btf::system().map_err(unknown)?;
+    let code = program(types.offset("task_struct", &["pid"]).map_err(unknown)? as i32);
     let caller = types.function("bpf_iter_task");
     let code = BpfCode { runs: ProgramType::Iterator, instructions: &code, licence: c"GPL", types: None, caller };
     let program = calls::load(&code)?;
     let mut output = Vec::new();
     let read = File::from(calls::iterate(program.as_fd())?).read_to_end(&mut output);
-    read.map_err(|error| rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::IO))?;
+    read.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
     Ok(parse(&output).collect())
 }
 

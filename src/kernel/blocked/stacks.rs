@@ -70,7 +70,10 @@ fn addresses(threads: &[NamedCall]) -> FxHashMap<String, u64> {
     let names = threads.iter().flat_map(|one| [one.thread.place.clone(), format!("{CALLS}{}", one.name)]);
     let names: FxHashSet<Vec<u8>> = names.map(String::into_bytes).collect();
     // Words of a chain are return addresses: after a call.
-    kernel_symbols::addresses(|name| names.contains(name)).into_iter().map(|(name, at)| (name, at + 1)).collect()
+    kernel_symbols::addresses(|name| names.contains(name))
+        .into_iter()
+        .map(|(name, at)| (name, at.saturating_add(1)))
+        .collect()
 }
 
 fn copy_of(

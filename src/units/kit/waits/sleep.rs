@@ -17,6 +17,10 @@ const TELLING: usize = 5;
 /// Functions of the kernel in which a thread sleeps until its own timer expires, and for nothing else.
 const TIMER_SLEEPS: &[&str] = &["do_nanosleep", "hrtimer_nanosleep", "alarmtimer_do_nsleep", "do_cpu_nanosleep"];
 
+/// System calls that wait for any of several events.
+pub(crate) const EVENT_CALLS: &[&str] =
+    &["epoll_wait", "epoll_pwait", "epoll_pwait2", "poll", "ppoll", "select", "pselect6"];
+
 /// Returns whether a thread sleeps until its own timer expires, by the kernel functions of its stack alone. No other
 /// thread, disk or message ends such a sleep, except by a signal.
 pub(crate) fn is_of_timer(frames: &[FrameName]) -> bool {

@@ -201,19 +201,7 @@ const WORK: &[&str] = &[
     "devkmsg_read",
     "do_syslog",
 ];
-const WORK_CALLS: &[&str] = &[
-    "epoll_wait",
-    "epoll_pwait",
-    "epoll_pwait2",
-    "poll",
-    "ppoll",
-    "select",
-    "pselect6",
-    "pause",
-    "rt_sigsuspend",
-    "rt_sigtimedwait",
-    "io_uring_enter",
-];
+const WORK_CALLS: &[&str] = &["pause", "rt_sigsuspend", "rt_sigtimedwait", "io_uring_enter"];
 
 /// Returns a function's name without compiler suffixes.
 fn plain(name: &FrameName) -> &str {
@@ -238,7 +226,7 @@ impl SleepPlace {
             () if begins(DISKS) || is_call(SYNCS) => Self::Disk,
             () if begins(LOCAL) => Self::Local,
             () if begins(SOCKETS) => Self::Socket,
-            () if begins(WORK) || is_call(WORK_CALLS) => Self::Work,
+            () if begins(WORK) || is_call(WORK_CALLS) || is_call(sleep::EVENT_CALLS) => Self::Work,
             () => Self::Unknown,
         }
     }

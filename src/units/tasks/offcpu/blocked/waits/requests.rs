@@ -8,6 +8,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::{OwnWakes, ProgramPlace, Raw};
 use crate::units::kit::ThreadKey;
 use crate::units::kit::waits::classes::{WaitClass, WaitEnd};
+use crate::units::kit::waits::sleep::EVENT_CALLS;
 
 /// Waits within requests count only from this fraction of the unknown waits on: a batch program may have a thread that
 /// serves its figures.
@@ -17,19 +18,8 @@ const FEW_OF: u64 = 20;
 /// all were connections.
 pub(crate) type Receivers = FxHashMap<ThreadKey, bool>;
 
-/// System calls in which a thread waits for a message.
-const MESSAGE_CALLS: &[&str] = &[
-    "recvfrom",
-    "recvmsg",
-    "recvmmsg",
-    "poll",
-    "ppoll",
-    "select",
-    "pselect6",
-    "epoll_wait",
-    "epoll_pwait",
-    "epoll_pwait2",
-];
+/// System calls that wait for a message.
+const MESSAGE_CALLS: &[&str] = &["recvfrom", "recvmsg", "recvmmsg"];
 
 /// Limit of receivers.
 const MOST_RECEIVERS: usize = 1 << 17;
@@ -165,7 +155,8 @@ impl<'a> Requests<'a> {
 
 impl Raw {
     fn is_for_message(&self) -> bool {
-        MESSAGE_CALLS.contains(&&*self.facts.call)
+        let call = &&*self.facts.call;
+        MESSAGE_CALLS.contains(call) || EVENT_CALLS.contains(call)
     }
 }
 

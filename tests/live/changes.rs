@@ -228,7 +228,7 @@ fn no_hit_is_missed_or_doubled_while_an_event_changes() {
     let answer = wait(&engine, "the end", |a| a.ended.is_some());
     let seen = event(&answer, HIT);
     let count = seen.meter.as_ref().map_or(0, |m| m.count);
-    assert_eq!(answer.ledger.malformed, 0);
+    assert!(answer.ledger.malformed == 0 && answer.ledger.lost() < hits / 4, "lost {}", answer.ledger.lost());
     // A machine whose CPUs are all busy may leave a ring buffer full; the kernel counts what it lost then.
     let samples = seen.total.samples + answer.ledger.lost();
     assert!(samples <= hits && hits - samples < before + 50, "{samples} of {hits}");

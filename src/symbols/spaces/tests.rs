@@ -86,8 +86,8 @@ fn the_thread_ends_with_its_session() {
     std::thread::sleep(Duration::from_secs(2));
     drop(sender);
     let spent = is_ended.recv_timeout(Duration::from_secs(60)).expect("it ends");
-    // Its start takes up to 0.2 s on a slow machine.
-    assert!(spent < 800_000_000, "{spent} ns of CPU time for nothing");
+    // The start alone took 0.11 s on a slow machine.
+    assert!(spent < 600_000_000, "{spent} ns of CPU time for nothing");
     drop(done);
 }
 

@@ -279,6 +279,21 @@ mod tests {
         });
     }
 
+    /// /proc may be read after a thread was woken, and it is elsewhere then.
+    #[test]
+    fn a_wait_that_ended_before_proc_was_read_has_no_place() {
+        for (time, is_known) in [(15, false), (u64::MAX, true)] {
+            with_sleeper(|tid, cx| {
+                let mut blocked = BlockedTime::default();
+                assert!(blocked.take_up(10, cx).contains(&tid));
+                let context = crate::units::kit::waits::sched::WakeContext::Task;
+                blocked.woken(Wakeup { tid, cpu: 0, context }, &UnitSample { time, ..UnitSample::default() }, cx);
+                let spots: Vec<Spot> = blocked.blocked.keys().map(|woken| woken.away.spot).collect();
+                assert!(matches!(spots[..], [spot] if (spot != Spot::UNKNOWN) == is_known), "{time}: {spots:?}");
+            });
+        }
+    }
+
     #[test]
     fn a_sleep_with_a_record_after_a_loss_stays_as_recorded() {
         with_sleeper(|tid, cx| {

@@ -404,9 +404,7 @@ impl UnwindSpace {
         let regs = UnwindRegsX86_64::new(ip, get(x86::SP), get(x86::BP));
         Some(self.x86_64.walk(&self.options, find, regs, ip, &stack(get(x86::SP)), out))
     }
-}
 
-impl UnwindSpace {
     /// Appends the addresses of a sleeping thread's user stack like [`Self::unwind`], without waiting for tables.
     pub(crate) fn unwind_sleeper<'a>(
         &mut self,

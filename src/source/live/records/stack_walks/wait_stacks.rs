@@ -68,7 +68,8 @@ impl WaitStacks {
         self.switch = switch;
     }
 
-    /// Returns the function of the kernel that switches tasks; it takes some 30 ms.
+    /// Returns the function of the kernel that switches tasks; it reads most of the
+    /// kernel's symbols, for which the kernel alone takes 25 ms.
     pub(crate) fn switch_function() -> Range<u64> {
         kernel_symbols::function("__schedule").unwrap_or_default()
     }
